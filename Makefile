@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins lock clean
+.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins plotly pictures notebooks lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -112,6 +112,24 @@ $(FRAMEWORKS)/installed: tests/frameworks/requirements.txt
 # Pins the datasets to the current revisions on the hub; review the difference before you commit.
 pins: .venv/dev
 	$(BIN)/python -m perdure.data._pins
+
+# The plotting library of the pages, from npm, at the version that its package states.
+PLOTLY := src/perdure/report/plotly
+plotly:
+	rm -rf .plotly && mkdir .plotly
+	cd .plotly && npm pack --silent "plotly.js-basic-dist-min@$$(sed -n 's/^VERSION = "\(.*\)"/\1/p' ../$(PLOTLY)/__init__.py)" && tar xzf *.tgz
+	gzip -9n < .plotly/package/plotly-basic.min.js > $(PLOTLY)/plotly-basic.min.js.gz
+	cp .plotly/package/LICENSE $(PLOTLY)/LICENSE
+	sha256sum .plotly/package/plotly-basic.min.js
+	rm -rf .plotly
+
+# The figures, screenshots and the animation of docs/gallery.md (trains 57 runs, needs Chromium).
+pictures: .venv/dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/pictures.sh runs/pictures
+
+# What the cells of docs/notebooks show, executed from the start.
+notebooks: .venv/dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.notebooks
 
 coverage: .venv/dev
 	$(BIN)/python benchmarks/coverage.py

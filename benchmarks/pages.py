@@ -84,7 +84,7 @@ def report(folder: Path) -> None:
             page.goto(file.as_uri())
             page.wait_for_selector("html[data-drawn=yes]")
             opened.append(time.perf_counter() - begin)
-            for label in ("m0: every task", "task t0: every method"):
+            for label in ("m0: all tasks", "task t0: all methods"):
                 begin = time.perf_counter()
                 page.select_option("#view", label=label)
                 page.evaluate("new Promise(requestAnimationFrame)")

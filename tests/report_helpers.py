@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
+import re
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from perdure.training import make_config, run
 
@@ -24,3 +29,11 @@ def store(strategies: tuple[str, ...] = STRATEGIES, seeds: int = 2) -> Path:
             )  # fmt: skip
             run(what, folder / what.folder)
     return folder
+
+
+def plotted(text: str) -> dict[str, Any]:
+    """Return what the page's script is given."""
+    found = re.search(r'id="plot-data" class="plot-data">(.*?)</script>', text, re.S)
+    assert found
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
+    return data

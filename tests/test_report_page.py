@@ -11,8 +11,7 @@ import re
 import shlex
 from collections import defaultdict
 from html import unescape
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -27,22 +26,15 @@ from perdure.report.page.narrative import describe_stability_gap, diagnose, inte
 from perdure.report.page.plot_data import make_curve_data
 from perdure.report.page.provenance import make_command
 from perdure.report.page.summaries import MethodSummary
+from perdure.report.plotly import SHA256, VERSION
 
 from .cli_helpers import run, write
-from .report_helpers import store
+from .report_helpers import plotted, store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
-
-
-def drawn(text: str) -> dict[str, Any]:
-    """Return what the page's script is given."""
-    found = re.search(r'id="plot-data" class="plot-data">(.*?)</script>', text, re.S)
-    assert found
-    data: dict[str, Any] = json.loads(found[1])
-    return data
 
 
 def points(folder: Path) -> dict[str, dict[int, float]]:
@@ -77,7 +69,7 @@ def test_one_file_holds_everything(text: str) -> None:
 
 
 def test_curves_are_the_means_of_the_records(text: str) -> None:
-    replay = next(each for each in drawn(text)["methods"] if each["name"] == "replay")
+    replay = next(each for each in plotted(text)["methods"] if each["name"] == "replay")
     runs = [points(folder) for folder in sorted(store().glob("split-digits-replay-*"))]
     assert replay["runs"] == len(runs) == 2
     assert replay["names"] == ["0-1", "2-3", "4-5", "6-7", "8-9"]
@@ -93,7 +85,7 @@ def test_curves_are_the_means_of_the_records(text: str) -> None:
 
 
 def test_the_lowest_line_is_the_mean_of_the_lowest_after_learning(text: str) -> None:
-    replay = next(each for each in drawn(text)["methods"] if each["name"] == "replay")
+    replay = next(each for each in plotted(text)["methods"] if each["name"] == "replay")
     runs = [points(folder) for folder in sorted(store().glob("split-digits-replay-*"))]
     first, end = replay["tasks"][0], replay["switches"][0]
     lows = [min(score for step, score in each["0-1"].items() if step > end) for each in runs]
@@ -102,7 +94,7 @@ def test_the_lowest_line_is_the_mean_of_the_lowest_after_learning(text: str) -> 
 
 
 def test_ends_are_whole_sets_at_task_ends(text: str) -> None:
-    replay = next(each for each in drawn(text)["methods"] if each["name"] == "replay")
+    replay = next(each for each in plotted(text)["methods"] if each["name"] == "replay")
     folders = sorted(store().glob("split-digits-replay-*"))
     full: dict[int, list[float]] = defaultdict(list)
     for folder in folders:
@@ -196,7 +188,7 @@ def test_tasks_of_other_names_or_order_are_places(tmp_path: Path, others: tuple[
     one = write(tmp_path, "1.csv", log("x", "y", 0.8))
     two = write(tmp_path, "2.csv", log(*others, 0.4))
     methods = open_methods([f"mine={one},{two}"])[0]
-    [mine] = drawn(render_page(methods))["methods"]
+    [mine] = plotted(render_page(methods))["methods"]
     assert mine["names"] == ["task no. 1", "task no. 2"]
     first, second = mine["tasks"]
     assert first["x"] == [1, 2, 3, 4]
@@ -264,19 +256,22 @@ def test_every_scenario_has_a_part_that_says_what_is_best_in_it(tmp_path: Path) 
     assert len(ids) == len(set(ids))
 
 
-def test_plotly_is_compressed_and_only_there_if_something_is_plotted(tmp_path: Path) -> None:
+def test_plotly_is_as_published_and_only_there_if_something_is_plotted(tmp_path: Path) -> None:
     file = write(tmp_path, "a.csv", "0.9,\n0.6,0.8\n")
-    whole = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
     shown = render_page(open_methods([str(file)])[0])
     packed = re.search(r'id="plotly">([^<]*)</script>', shown)
     assert packed is not None
-    assert gzip.decompress(base64.b64decode(packed[1])).decode() == whole
-    digest = base64.b64encode(hashlib.sha256(whole.encode()).digest()).decode()
+    script = gzip.decompress(base64.b64decode(packed[1]))
+    assert hashlib.sha256(script).hexdigest() == SHA256
+    assert f"plotly.js (basic - minified) v{VERSION}\n".encode() in script[:200]
+    digest = base64.b64encode(bytes.fromhex(SHA256)).decode()
     assert f"'sha256-{digest}'" in unescape(shown)
-    assert len(shown) < 2.5e6
+    assert len(shown) < 0.7e6
     loss = write(tmp_path, "b.csv", "5,\n6,8\n")
     options = InputOptions(scale=ScoreScale(0, 9, lower_is_better=True))
-    assert len(render_page(open_methods([str(loss)], options)[0])) < 1e6
+    shown = render_page(open_methods([str(loss)], options)[0])
+    assert len(shown) < 0.2e6
+    assert unescape(shown).count("'sha256-") == 1
 
 
 def test_the_page_says_which_options_made_it(tmp_path: Path) -> None:
@@ -341,7 +336,7 @@ def test_names_from_files_run_nothing(tmp_path: Path) -> None:
     shown = render_page(open_methods([str(tmp_path)])[0], command=[HOSTILE], title=None)
     assert "<img" not in shown.replace("<image", "")
     assert shown.count("<script") == 3
-    assert HOSTILE in drawn(shown)["tasks"]
+    assert HOSTILE in plotted(shown)["tasks"]
 
 
 def test_a_report_of_a_study(tmp_path: Path) -> None:
@@ -357,7 +352,7 @@ def test_a_report_of_a_study(tmp_path: Path) -> None:
     out = tmp_path / "x.html"
     answer = run("report", str(file), "--store", str(tmp_path / "runs"), "-o", str(out))
     assert answer.code == 0, answer.err
-    assert [each["name"] for each in drawn(out.read_text())["methods"]] == ["naive", "replay"]
+    assert [each["name"] for each in plotted(out.read_text())["methods"]] == ["naive", "replay"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from perdure.report.load import open_methods
 from perdure.report.page import render_page
 
 from .browser_helpers import browser, colours_of, serious_faults, visit
-from .report_helpers import store
+from .report_helpers import plotted, store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +33,18 @@ SPANS = """() => {
   const box = document.querySelector('#curves-plot .nsewdrag').getBoundingClientRect();
   const all = document.getElementById('curves-plot')._fullLayout;
   return [box.x, box.y, box.width, box.height, ...all.xaxis.range, ...all.yaxis.range];
+}"""
+
+# The middle of the circles and the radius of the largest, then the corners of each method.
+CORNERS = """() => {
+  const middle = (part) => {
+    const box = part.getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2, box.width / 2];
+  };
+  const circles = [...document.querySelectorAll('#criteria-plot .shapelayer path')].map(middle);
+  const lines = [...document.querySelectorAll('#criteria-plot .scatterlayer .trace')].map((line) =>
+    [...line.querySelectorAll('.points path')].map((mark) => middle(mark).slice(0, 2)));
+  return [...circles.sort((one, other) => one[2] - other[2]).at(-1), ...lines];
 }"""
 
 
@@ -72,15 +84,14 @@ def test_choices_change_what_is_drawn(visit: Visit, file: Path) -> None:
     assert len(page.query_selector_all("#curves-plot .scatterlayer .trace")) == both + 4
     page.select_option("#zoom", index=1)
     shown = page.evaluate("document.getElementById('curves-plot').layout.xaxis.range")
-    last = page.evaluate("JSON.parse(document.getElementById('plot-data').textContent).methods[0]")
-    assert shown[0] < last["switches"][0] < shown[1] < last["switches"][2]
+    switches = plotted(file.read_text())["methods"][0]["switches"]
+    assert shown[0] < switches[0] < shown[1] < switches[2]
     assert visit.is_clean()
 
 
 def test_drawn_points_stand_where_the_data_are(visit: Visit, file: Path) -> None:
     page = open_page(visit, file)
-    drawn = json.loads(page.inner_text("#plot-data") or page.text_content("#plot-data") or "")
-    ends = drawn["methods"][1]["tasks"][0]["ends"]
+    ends = plotted(file.read_text())["methods"][1]["tasks"][0]["ends"]
     marks = page.evaluate(MARKS)
     spans = page.evaluate(SPANS)
     mine = marks[-len(ends) :]
@@ -193,13 +204,45 @@ def test_the_table_of_results_needs_no_scrolling(visit: Visit, many: Path, width
 
 def test_every_axis_of_the_radar_is_explained(visit: Visit, file: Path) -> None:
     page = open_page(visit, file)
-    axes = page.locator("#criteria-plot .angularaxistick text").all_text_contents()
+    page.locator("#criteria-plot .annotation-text").first.wait_for()
+    labels = page.locator("#criteria-plot .annotation-text").all_text_contents()
+    assert labels[:5] == ["0.2", "0.4", "0.6", "0.8", "1"]
+    axes = labels[5:]
     explained = [each.partition(":")[0] for each in page.locator(".criteria dt").all_inner_texts()]
     assert len(axes) >= 3
     assert set(axes) <= set(explained)
     assert sorted(explained) == sorted(["A", "REM", "BWT+", "FWT", "MS", "SSS", "CE"])
     left_out = [d for d in page.locator(".criteria dd").all_inner_texts() if "no axis" in d]
     assert len(left_out) == 7 - len(axes)
+
+
+def test_the_corners_of_the_radar_are_where_the_numbers_are(visit: Visit, file: Path) -> None:
+    page = open_page(visit, file, width=1280)
+    page.locator("#criteria-plot .points path").first.wait_for()
+    x, y, size, *corners = page.evaluate(CORNERS)
+    table = page.locator("#criteria table")
+    names = table.locator("thead th").all_inner_texts()[1:]
+    for row, drawn in zip(table.locator("tbody tr").all(), corners, strict=True):
+        values = [float(text) for text in row.locator("td").all_inner_texts()]
+        angles = 2 * np.pi * np.arange(len(names)) / len(names)
+        expected = size * np.transpose([np.cos(angles), -np.sin(angles)]) * np.c_[values] + [x, y]
+        # The first corner is also the last.
+        np.testing.assert_allclose(drawn, [*expected, expected[0]], atol=1.5)
+
+
+def test_the_radar_answers_the_mouse(visit: Visit, file: Path) -> None:
+    page = open_page(visit, file)
+    lines = page.locator("#criteria-plot .scatterlayer .trace")
+    lines.first.wait_for()
+    assert lines.count() == 2
+    page.locator("#criteria-plot .legendtoggle").last.click()  # replay would hide a corner
+    lines.nth(1).wait_for(state="detached")
+    page.locator("#criteria-plot .points path").first.hover(force=True)
+    number = page.locator("#criteria tbody tr", has_text="naive").locator("td").first.inner_text()
+    page.locator("#criteria-plot .hovertext", has_text=f"A: {number}").wait_for()
+    page.locator("#criteria-plot .legendtoggle").last.click()
+    lines.nth(1).wait_for()
+    assert visit.is_clean()
 
 
 def test_it_can_be_used_by_keyboard(visit: Visit, file: Path) -> None:

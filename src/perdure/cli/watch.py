@@ -64,7 +64,7 @@ def watch(
 
 
 def _require_packages() -> None:
-    for package in ("starlette", "uvicorn", "plotly"):
+    for package in ("starlette", "uvicorn"):
         if not is_installed(package):
             raise InputError(
                 f"{package} is not installed, expected it for pages; {install_hint('report')}"

@@ -8,7 +8,6 @@ import hashlib
 import logging
 from contextlib import asynccontextmanager, suppress
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +18,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ..colours import colour_on_dark
+from ..plotly import read_compressed_plotly
 from .auth import AuthMiddleware
 from .broadcaster import TooManyViewersError, encode_changes, encode_event
 from .curves import choose_run_styles
@@ -194,7 +194,7 @@ def _requested_runs(request: Request) -> list[str]:
 
 
 # Starlette's StaticFiles and GZipMiddleware are not used: the middleware would compress plotly
-# (4.8 MB, 0.4 s) and the list of runs again for every client, in the event loop. Here each is
+# (1.2 MB) and the list of runs again for every client, in the event loop. Here each is
 # compressed once, in a thread, and a list of names is all that can be asked for.
 
 
@@ -212,17 +212,10 @@ def _compress(data: bytes, media_type: str) -> _CachedFile:
 
 @cache
 def _load(name: str) -> _CachedFile:
-    """Return one of our static files."""
-    return _compress(_locate(name).read_bytes(), MEDIA_TYPES[Path(name).suffix])
-
-
-def _locate(name: str) -> Path:
-    if name != PLOTLY:
-        return STATIC / name
-    spec = find_spec("plotly")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent / "package_data" / PLOTLY
+    """Return one of our static files, or the plotting library."""
+    is_ours = name != PLOTLY
+    data = (STATIC / name).read_bytes() if is_ours else gzip.decompress(read_compressed_plotly())
+    return _compress(data, MEDIA_TYPES[Path(name).suffix])
 
 
 def _respond(request: Request, file: _CachedFile) -> Response:

@@ -1,9 +1,7 @@
 "use strict";
 // Plots the data of each part of the page. Names come from files, and plotly interprets some markup
 // in text: "<" and "&" are escaped, and formulas are switched off.
-function draw_part(element) {
-  const data = JSON.parse(element.textContent);
-  const at = element.id.slice("plot-data".length); // what the ids of this part end with
+function draw_part(data, at) {
   const short = (text) => (text.length <= 40 ? text : `${text.slice(0, 26)}…${text.slice(-13)}`);
   const plain = (text) => short(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -120,17 +118,40 @@ function draw_part(element) {
 
   function draw_criteria() {
     const { names, methods } = data.criteria;
+    const closed = [...names.keys(), 0];
+    const [across, up] = [Math.cos, Math.sin].map((part) => closed.map((k) => part((2 * Math.PI * k) / names.length)));
+    const at_radius = (directions, radii) => directions.map((direction, k) => radii[closed[k]] === null ? null : direction * radii[closed[k]]);
     const lines = methods.map((method) => ({
-      type: "scatterpolar", name: plain(method.name), mode: "lines+markers",
-      r: method.values.concat(method.values.slice(0, 1)),
-      theta: names.concat(names.slice(0, 1)), line: { color: paint(method.style), dash: method.style.dash },
+      name: plain(method.name), mode: "lines+markers", x: at_radius(across, method.values), y: at_radius(up, method.values),
+      customdata: closed.map((k) => [names[k], method.values[k]]), hovertemplate: "%{customdata[0]}: %{customdata[1]:.3f}",
+      line: { color: paint(method.style), dash: method.style.dash },
     }));
-    const { line } = axes();
+    const axis = { visible: false, range: [-1.04, 1.04], constrain: "domain" };
     fit("criteria-plot", methods.map((method) => short(method.name)));
     Plotly.react(`criteria-plot${at}`, lines, layout({
-      legend: { orientation: "h", x: 0, y: -0.12, yanchor: "top" },
-      polar: { bgcolor: "rgba(0,0,0,0)", radialaxis: { range: [0, 1], gridcolor: line }, angularaxis: { gridcolor: line } },
+      legend: { orientation: "h", x: 0, y: -0.12, yanchor: "top" }, xaxis: axis, yaxis: { ...axis, scaleanchor: "x" },
+      ...polar_grid(names, across, up),
     }), settings);
+  }
+
+  // Circles, and a spoke and a name per criterion: the bundle of plotly in the page has no polar axes.
+  function polar_grid(names, across, up) {
+    const { ink, line } = axes();
+    const radii = [0.2, 0.4, 0.6, 0.8, 1];
+    const label = { showarrow: false, borderpad: 5 };
+    return {
+      shapes: [
+        ...radii.map((r) => ({ type: "circle", layer: "below", x0: -r, x1: r, y0: -r, y1: r, opacity: r === 1 ? 0.7 : 1, line: { color: r === 1 ? ink : line, width: 1 } })),
+        ...names.map((_, k) => ({ type: "line", layer: "below", x0: 0, y0: 0, x1: across[k], y1: up[k], line: { color: line, width: 1 } })),
+      ],
+      annotations: [
+        ...radii.map((r) => ({ ...label, x: r, y: 0, yanchor: "top", text: String(r), font: { size: 11 } })),
+        ...names.map((text, k) => ({
+          ...label, x: across[k], y: up[k], text, xanchor: ["right", "center", "left"][1 + Math.sign(Math.round(across[k] * 9))],
+          yanchor: ["top", "middle", "bottom"][1 + Math.sign(Math.round(up[k] * 9))],
+        })),
+      ],
+    };
   }
 
   const view = document.getElementById("view" + at);
@@ -157,12 +178,10 @@ function draw_part(element) {
   all();
 }
 
-// Plotly is compressed in the page; the policy of the page allows a script of exactly these bytes.
-async function load_plotly(text) {
+// Plotly and the data are compressed in the page.
+function decompress(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const script = document.createElement("script");
-  script.textContent = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-  document.head.append(script);
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
 (async function () {
@@ -173,13 +192,19 @@ async function load_plotly(text) {
     plots().forEach((plot) => Plotly.relayout(plot, { width: 680, height: 360 })));
   window.addEventListener("afterprint", () =>
     plots().forEach((plot) => Plotly.relayout(plot, { width: null, height: null, autosize: true })));
+  const parts = plotly ? [...document.querySelectorAll(".plot-data")] : [];
+  const script = document.createElement("script");
+  let data;
   try {
-    if (plotly) await load_plotly(plotly);
+    if (plotly) script.textContent = await decompress(plotly);
+    data = await Promise.all(parts.map((part) => decompress(part.textContent)));
   } catch {
     for (const plot of document.querySelectorAll(".plot"))
       plot.textContent = "This browser cannot draw the curves (it lacks DecompressionStream, of 2023); the tables contain the numbers.";
     return;
   }
-  document.querySelectorAll(".plot-data").forEach(draw_part);
+  document.head.append(script); // the policy of the page allows exactly this one
+  // The ids of a part end with the same number as that of its data.
+  parts.forEach((part, k) => draw_part(JSON.parse(data[k]), part.id.slice("plot-data".length)));
   document.documentElement.dataset.drawn = "yes";
 })();
