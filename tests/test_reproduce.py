@@ -275,8 +275,9 @@ def test_a_number_that_is_not_there_is_neither_yes_nor_no() -> None:
 
 @pytest.mark.parametrize("name", sorted(load_published_results()))
 def test_claims_without_runs_are_not_measured(name: str) -> None:
-    claims = check_claims(Measurements(load_published_results()[name], []))
-    assert claims
+    result = load_published_results()[name]
+    claims = check_claims(Measurements(result, []))
+    assert claims or result.variant_of
     assert all(claim.holds is None for claim in claims)
 
 
