@@ -166,9 +166,12 @@ def test_m2i_images_are_64_by_64_and_the_first_of_each_class() -> None:
         scenario = chain_datasets([*M2I], max_per_class=3)
         packs = [load(name) for name in M2I]
     assert scenario.shape == (3, 64, 64)
-    for task, data in zip(scenario.tasks, packs, strict=True):
+    for k, (task, data) in enumerate(zip(scenario.tasks, packs, strict=True)):
+        first = {at for c in range(10) for at in np.flatnonzero(data.train.y == c)[:3].tolist()}
+        in_order = data.train.y[sorted(first)] + 10 * k
+        assert scenario.train.y[task.train].tolist() == in_order.tolist()
         for c in range(10):
-            rows = task.train[3 * c : 3 * c + 3]
+            rows = task.train[scenario.train.y[task.train] == 10 * k + c]
             for row, at in zip(rows, np.flatnonzero(data.train.y == c), strict=False):
                 image = data.train.x[at]
                 for channel in range(3):
