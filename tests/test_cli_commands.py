@@ -264,11 +264,11 @@ def test_explain_says_what_a_strategy_keeps_costs_and_takes() -> None:
         assert shown == (name in ("ewc", "si", "mas", "lwf", "gem"))
     naive = run("explain", "naive").out
     assert "--set" not in naive  # it has no hyperparameter
+    assert "its paper" not in naive  # and no paper
+    says(refused("explain", "gdum"), "'gdum'", "did you mean gdumb")
 
 
 def test_explain_says_what_options_a_model_has() -> None:
     page = " ".join(run("explain", "efficientnet-b1").out.split())
     says(page, "Tan & Le 2019", "batch_norm_momentum=0.1", "padding=symmetric (or same)", "--set")
     says(run("explain", "mlp").out, "hidden=400,400")
-    assert "its paper" not in naive  # and no paper
-    says(refused("explain", "gdum"), "'gdum'", "did you mean gdumb")

@@ -370,6 +370,7 @@ def test_a_class_that_builds_on_another_has_its_hyperparameters_too() -> None:
     what = make_config("split-digits", name, settings={"half": "0.25", "mode": "online"})
     assert what.options == {
         "half": 0.25, "strength": 1000.0, "mode": "online", "decay": 1.0, "labels": "sampled",
+        "implementation": "perdure",
     }  # fmt: skip
     assert perdure.strategies.EWC is find_strategy("ewc")
 
