@@ -100,7 +100,7 @@ class EWCReference(Reference):
         each = [self.gradients(cross_entropy(self.model(b.x), b.y)) for b in batches]
         self.model.train()
         importance = [sum(g**2 for g in of) / len(batches) for of in zip(*each, strict=True)]
-        self.tasks.append((importance, self.now()))  # type: ignore[arg-type]
+        self.tasks.append((importance, self.now()))
 
 
 class MASReference(EWCReference):
@@ -343,8 +343,9 @@ def test_a_run_resumes_bit_for_bit(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", REFERENCES)
 def test_other_implementations_are_refused(name: str) -> None:
     base, _ = made("naive", blobs())
+    kind: Any = find_strategy(name)
     with pytest.raises(InputError, match="implementation is 'avalanche', expected perdure or aval"):
-        find_strategy(name)(base.model, base.optimizer, base.examples, implementation="avalanche")
+        kind(base.model, base.optimizer, base.examples, implementation="avalanche")
 
 
 def test_lwf_of_avalanche_requires_a_shared_head() -> None:

@@ -13,6 +13,7 @@ import json
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import perdure
 from perdure.record import list_runs
@@ -41,9 +42,10 @@ def measure(store: Path) -> dict[int, Results]:
         if not folder.is_finished():
             continue
         run = perdure.open_run(folder.path)
-        config = run.metadata.config
+        config: dict[str, Any] = dict(run.metadata.config)
         usual = make_config(config["scenario"], config["strategy"], setting=config["setting"])
-        if (config["model"], config["options"]) != (usual.model, usual.options):
+        options = {**usual.options, **config["options"]}
+        if (config["model"], options) != (usual.model, usual.options):
             continue
         metrics = run.summary().metrics
         ids = (*IDS[config["setting"]], "ms", "ms.copies", "sss", "ce")

@@ -206,7 +206,7 @@ def load_published_results() -> dict[str, PublishedResult]:
 
 def _select_rows(original: PublishedResult, variant: PublishedResult) -> list[PublishedRow]:
     """Return the rows of a result that a variant of it measures again, without ranks."""
-    names = list(_table(variant.study, "variant")) or [None]
+    names: list[str | None] = [*_table(variant.study, "variant")] or [None]
     return [
         msgspec.structs.replace(row, variant=name, rank=None)
         for row in original.published

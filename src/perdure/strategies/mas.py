@@ -140,4 +140,5 @@ class MAS(Strategy):
 
 def _length(scores: Tensor, _: Tensor) -> Tensor:
     """Return the length of each example's scores, without those of hidden classes."""
-    return torch.linalg.vector_norm(scores.where(scores > HIDDEN, 0.0), dim=1)
+    lengths: Tensor = torch.linalg.vector_norm(scores.where(scores > HIDDEN, 0.0), dim=1)
+    return lengths
