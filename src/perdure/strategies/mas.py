@@ -46,7 +46,7 @@ class MAS(Strategy):
     scores, not squared|, times 3, the number of tensors in a batch of Avalanche. The batches have
     the training batch size and the order of the dataset, with BatchNorm in training mode: its
     running statistics are those of this pass afterwards. The first task is averaged too, with an
-    old importance of 0. On small networks this is 20 to 50 times smaller than Omega.
+    old importance of 0. Its importances are an order of magnitude smaller than those of the paper.
 
     Args:
         model: the network to train.
