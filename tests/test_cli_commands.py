@@ -258,7 +258,17 @@ def test_explain_says_what_a_strategy_keeps_costs_and_takes() -> None:
     says(page, "strength=100000 for split-mnist --setting task")
     for name in STRATEGIES:
         says(run("explain", name).out, f"{name}: ", "stores", "costs", "paper", "options")
+        shown = "implementation=perdure (or avalanche-0.2.1)" in " ".join(
+            run("explain", name).out.split()
+        )
+        assert shown == (name in ("ewc", "si", "mas", "lwf", "gem"))
     naive = run("explain", "naive").out
     assert "--set" not in naive  # it has no hyperparameter
     assert "its paper" not in naive  # and no paper
     says(refused("explain", "gdum"), "'gdum'", "did you mean gdumb")
+
+
+def test_explain_says_what_options_a_model_has() -> None:
+    page = " ".join(run("explain", "efficientnet-b1").out.split())
+    says(page, "Tan & Le 2019", "batch_norm_momentum=0.1", "padding=symmetric (or same)", "--set")
+    says(run("explain", "mlp").out, "hidden=400,400")

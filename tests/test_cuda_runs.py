@@ -113,6 +113,24 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def test_captured_steps_train_as_eager_ones(
     strategy: str, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    waits = setting == "task" and strategy == "agem"  # for the GPU, to learn about heads
+    replays = captured_and_eager(strategy, SETTINGS[setting], monkeypatch)
+    assert bool(replays) == (strategy in CAPTURED and setting != "Adam" and not waits)
+
+
+@pytest.mark.parametrize("strategy", ["ewc", "si", "mas", "lwf"])
+def test_captured_steps_of_avalanche_train_as_eager_ones(
+    strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"filters": "4", "lr": "0.01", "implementation": "avalanche-0.2.1"}
+    options = {"model": "resnet18-slim", "settings": settings}
+    assert captured_and_eager(strategy, options, monkeypatch) > 0
+
+
+def captured_and_eager(
+    strategy: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> int:
+    """Return how many steps were replayed; raise unless they train as without graphs."""
     replays = []
     replay = StepGraphs._replay
 
@@ -122,7 +140,6 @@ def test_captured_steps_train_as_eager_ones(
 
     monkeypatch.setattr(StepGraphs, "_replay", count)
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
-    options = SETTINGS[setting]
     scenario = make_scenario("split-digits", setting=options.get("setting"))
     weights = []
     for capture in (True, False):
@@ -131,6 +148,5 @@ def test_captured_steps_train_as_eager_ones(
         for _ in train(scenario, learned, plan._replace(capture=capture)):
             pass
         weights.append(learned.model.state_dict())
-    waits = setting == "task" and strategy == "agem"  # for the GPU, to learn about heads
-    assert bool(replays) == (strategy in CAPTURED and setting != "Adam" and not waits)
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    return len(replays)

@@ -119,6 +119,8 @@ def test_other_shapes_of_images_work_too(name: str, shape: Shape) -> None:
 class Weights:
     """The tensors of a state dict one after the other, and layers written out with them."""
 
+    momentum, eps = 0.1, 1e-5  # of BatchNorm
+
     def __init__(self, network: nn.Module, *, train: bool) -> None:
         self.state = list(network.state_dict().values())
         self.train = train
@@ -144,9 +146,14 @@ class Weights:
             n = x.numel() // x.shape[1]
             now, spread = x.mean((0, 2, 3)), x.var((0, 2, 3), correction=0)
             unbiased = spread * n / (n - 1)
-            self.statistics += [0.9 * mean + 0.1 * now, 0.9 * variance + 0.1 * unbiased, steps + 1]
+            share = self.momentum
+            self.statistics += [
+                (1 - share) * mean + share * now,
+                (1 - share) * variance + share * unbiased,
+                steps + 1,
+            ]
             mean, variance = now, spread
-        x = (x - mean[:, None, None]) / (variance[:, None, None] + 1e-5).sqrt()
+        x = (x - mean[:, None, None]) / (variance[:, None, None] + self.eps).sqrt()
         return x * weight[:, None, None] + bias[:, None, None]
 
     def resnet_block(self, x: Tensor, stride: int, *, shortcut: bool) -> Tensor:

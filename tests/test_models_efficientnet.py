@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from math import ceil, sqrt
@@ -14,6 +15,7 @@ from torch.nn import functional
 
 from perdure.models import build
 from perdure.models.efficientnet_b1 import efficientnet_b1
+from perdure.record import InputError
 
 from .test_models import Weights, images, size, unsettled
 
@@ -57,13 +59,30 @@ def test_weights_are_as_many_as_the_paper_says(channels: int, outputs: int) -> N
     assert size(efficientnet_b1((channels, 64, 64), outputs)) == expected_size(channels, outputs)
 
 
-def forward_again(x: Tensor, w: Weights) -> Tensor:
-    x = functional.silu(w.norm(w.conv(x, 2)))
+# How TensorFlow pads the convolutions with stride 2 of a network for 240x240 images, whose sides
+# are 240, 120, 60, 30 and 15: rows above and below, and columns likewise.
+SAME = [(0, 1), (0, 1), (1, 2), (0, 1), (2, 2)]
+THEIRS: dict[str, Any] = {
+    "batch_norm_momentum": 0.01, "batch_norm_eps": 0.001, "padding": "same",
+    "initialization": "pytorch",
+}  # fmt: skip
+
+
+def forward_again(x: Tensor, w: Weights, same: list[tuple[int, int]] | None = None) -> Tensor:
+    pads = iter(same or [])
+
+    def halve(x: Tensor, kernel: int, groups: int = 1) -> Tensor:
+        before, after = next(pads, (kernel // 2, kernel // 2))
+        return w.conv(functional.pad(x, (before, after, before, after)), 2, 0, groups)
+
+    x = functional.silu(w.norm(halve(x, 3)))
     for expand, kernel, stride, inputs, outputs in BLOCKS:
         before, inside = x, expand * inputs
         if expand > 1:
             x = functional.silu(w.norm(w.conv(x, padding=0)))
-        x = functional.silu(w.norm(w.conv(x, stride, kernel // 2, groups=inside)))
+        same_size = partial(w.conv, padding=kernel // 2, groups=inside)
+        x = halve(x, kernel, inside) if stride == 2 else same_size(x)
+        x = functional.silu(w.norm(x))
         squeezed = functional.silu(w.conv_bias(x.mean((2, 3), keepdim=True), 0))
         x = x * torch.sigmoid(w.conv_bias(squeezed, 0))
         x = w.norm(w.conv(x, padding=0))
@@ -73,14 +92,17 @@ def forward_again(x: Tensor, w: Weights) -> Tensor:
     return w.dense(x.mean((2, 3)))
 
 
+@pytest.mark.parametrize("options", [{}, THEIRS])
 @pytest.mark.parametrize("train", [False, True])
-def test_the_forward_is_what_the_paper_describes(*, train: bool) -> None:
+def test_the_forward_is_what_the_paper_describes(options: dict[str, Any], *, train: bool) -> None:
     torch.manual_seed(0)
-    network = efficientnet_b1((3, 64, 64), 7, dropout=0, stochastic_depth=0)
+    network = efficientnet_b1((3, 64, 64), 7, dropout=0, stochastic_depth=0, **options)
     network = unsettled(network.double()).train(train)
     x, weights = images((3, 64, 64), 3).double(), Weights(network, train=train)
+    if options:
+        weights.momentum, weights.eps = 0.01, 0.001
     with torch.no_grad():
-        expected = forward_again(x, weights)
+        expected = forward_again(x, weights, SAME if options else None)
         torch.testing.assert_close(network(x), expected, rtol=1e-7, atol=1e-7)
     assert not weights.state, "every tensor was used"
     if train:
@@ -128,6 +150,32 @@ def test_initialisation_is_that_of_torchvision() -> None:
             assert not module.bias.any()
         if isinstance(module, nn.BatchNorm2d):
             assert (module.eps, module.momentum) == (1e-5, 0.1)
+
+
+def test_initialisation_of_pytorch() -> None:
+    """Every layer has the weights that it draws when it is made, in the order of the layers."""
+    torch.manual_seed(0)
+    network = efficientnet_b1((3, 64, 64), 40, **THEIRS)
+    torch.manual_seed(0)
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            weight = module.weight.detach().clone()
+            module.reset_parameters()
+            assert torch.equal(weight, module.weight)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_norm_momentum": 1.5}, "efficientnet-b1: batch_norm_momentum is 1.5, expected"),
+        ({"batch_norm_eps": -1.0}, "efficientnet-b1: batch_norm_eps is -1.0, expected a number"),
+        ({"padding": "valid"}, "padding is 'valid', expected symmetric or same"),
+        ({"initialization": "he"}, "initialization is 'he', expected torchvision or pytorch"),
+    ],
+)
+def test_other_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        efficientnet_b1((3, 32, 32), 2, **options)
 
 
 def test_dropout_comes_before_the_last_layer() -> None:

@@ -167,8 +167,12 @@ def test_m2i_images_are_64_by_64_and_the_first_of_each_class() -> None:
         packs = [load(name) for name in M2I]
     assert scenario.shape == (3, 64, 64)
     for task, data in zip(scenario.tasks, packs, strict=True):
+        labels = scenario.train.y[task.train] - task.classes[0]
+        of_class = [np.flatnonzero(data.train.y == c)[:3] for c in range(len(data.classes))]
+        in_order = data.train.y[np.sort(np.concatenate(of_class))]
+        assert labels.tolist() == in_order.tolist()
         for c in range(10):
-            rows = task.train[3 * c : 3 * c + 3]
+            rows = task.train[labels == c]
             for row, at in zip(rows, np.flatnonzero(data.train.y == c), strict=False):
                 image = data.train.x[at]
                 for channel in range(3):

@@ -276,6 +276,27 @@ def test_each_hyperparameter_changes_the_folder(field: str) -> None:
         assert msgspec.structs.replace(base, **{field: changed}).folder != base.folder
 
 
+@pytest.mark.parametrize(
+    ("strategy", "model", "field", "name", "other"),
+    [
+        *((s, "mlp", "options", "implementation", "avalanche-0.2.1") for s in ("ewc", "gem")),
+        ("naive", "efficientnet-b1", "model_options", "padding", "same"),
+        ("naive", "efficientnet-b1", "model_options", "batch_norm_momentum", 0.01),
+    ],
+)
+def test_an_option_added_later_changes_the_folder_only_if_it_is_used(
+    strategy: str, model: str, field: str, name: str, other: object
+) -> None:
+    """Runs of before are found again."""
+    base = make_config("split-digits", strategy, model=model)
+    options = getattr(base, field)
+    before = {key: value for key, value in options.items() if key != name}
+    assert before.keys() != options.keys()
+    assert msgspec.structs.replace(base, **{field: before}).folder == base.folder
+    changed = make_config("split-digits", strategy, model=model, settings={name: other})
+    assert changed.folder != base.folder
+
+
 def test_the_folder_says_what_ran() -> None:
     base = make_config("split-digits", "replay", seed=7)
     assert re.fullmatch(r"split-digits-replay-s7-[0-9a-f]{8}", base.folder)
@@ -349,6 +370,7 @@ def test_a_class_that_builds_on_another_has_its_hyperparameters_too() -> None:
     what = make_config("split-digits", name, settings={"half": "0.25", "mode": "online"})
     assert what.options == {
         "half": 0.25, "strength": 1000.0, "mode": "online", "decay": 1.0, "labels": "sampled",
+        "implementation": "perdure",
     }  # fmt: skip
     assert perdure.strategies.EWC is find_strategy("ewc")
 

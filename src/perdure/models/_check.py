@@ -68,6 +68,7 @@ def check_fraction(name: str, value: object) -> float:
 OPTIONS: dict[str, Callable[..., object]] = {
     "hidden": check_integers, "filters": check_integer, "dim": check_integer,
     "dropout": check_fraction, "stochastic_depth": check_fraction,
+    "batch_norm_momentum": check_fraction, "batch_norm_eps": check_fraction,
 }  # fmt: skip
 
 

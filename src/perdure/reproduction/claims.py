@@ -106,7 +106,7 @@ def _check_plateau(runs: Measurements, scenario: str, strategy: str, expected: i
 def _check_faber(runs: Measurements) -> list[Claim]:
     """Return the claims of Faber et al. 2023, its research questions 1 and 2."""
     claims = []
-    for setting in ("class", "task"):
+    for setting in ("class", "domain"):
         acc = {
             scenario: {
                 name: runs.mean("acc.lower", scenario=scenario, setting=setting, strategy=name)

@@ -75,7 +75,8 @@ class ComparisonRow(NamedTuple):
         published: Mean in the paper.
         published_sd: SD in the paper.
         values: The measured values, one per run.
-        own_values: The values by our own definition, if the paper counts evaluations differently.
+        own_values: The values by our own definition, if the paper counts evaluations differently or
+            calls the setting by another name.
         not_measured: Why there are no values.
     """
 
@@ -205,6 +206,8 @@ def _compare_row(measurements: Measurements, published: PublishedRow) -> list[Co
             values, reason = _measure(measurements, id_, factors, subsample, published.weights)
         if values and measurements.result.counting == "De Lange":
             own_values = measurements.values(id_, factors, subsample=subsample, as_published=False)
+        if own_setting := measurements.result.own_settings.get(published.setting or ""):
+            own_values, _ = _measure(measurements, id_, {**factors, "setting": own_setting})
         rows.append(
             ComparisonRow(
                 published.table, factors, ", ".join(details), id_, mean, sd, values, own_values,

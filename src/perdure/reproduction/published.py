@@ -89,10 +89,14 @@ class PublishedResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         epsilon: The epsilon of CE.
         weights: Weights of CLscore by name; an empty table stands for equal weights.
         extra_metrics: Metrics to measure in addition to the published ones.
-        deviations: Known differences from the published set-up.
+        deviations: Known differences from the published set-up, and how open choices were made.
+        own_settings: By the setting that the paper's code runs, the one that the paper names: the
+            numbers by our definition are those of the latter.
+        variant_of: Name of the result whose numbers this one is compared with; it repeats some of
+            its cells with other options.
         quick_about: What the quick version runs.
         figures: The figures whose data is written.
-        published: The rows of the published tables.
+        published: The rows of the published tables; those of `variant_of` if there is one.
         study: The study in the form that `make_study` takes.
         quick: The keys that replace those of `study` in the quick version.
     """
@@ -109,9 +113,11 @@ class PublishedResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     weights: dict[str, dict[str, float]] = {}
     extra_metrics: list[str] = []
     deviations: list[str]
+    own_settings: dict[str, str] = {}
+    variant_of: str | None = None
     quick_about: str
     figures: list[PublishedFigure] = []
-    published: list[PublishedRow]
+    published: list[PublishedRow] = []
     study: dict[str, object]
     quick: dict[str, object]
 
@@ -189,8 +195,28 @@ def load_published_results() -> dict[str, PublishedResult]:
     """
     folder = files("perdure.reproduction") / "tables"
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=str)
-    results = (_parse(path.name.removesuffix(".toml"), path.read_text("utf-8")) for path in paths)
-    return {result.name: result for result in results}
+    parsed = (_parse(path.name.removesuffix(".toml"), path.read_text("utf-8")) for path in paths)
+    results = {result.name: result for result in parsed}
+    for name, result in results.items():
+        if result.variant_of is not None:
+            rows = _select_rows(results[result.variant_of], result)
+            results[name] = msgspec.structs.replace(result, published=rows)
+    return results
+
+
+def _select_rows(original: PublishedResult, variant: PublishedResult) -> list[PublishedRow]:
+    """Return the rows of a result that a variant of it measures again, without ranks."""
+    names: list[str | None] = [*_table(variant.study, "variant")] or [None]
+    return [
+        msgspec.structs.replace(row, variant=name, rank=None)
+        for row in original.published
+        if row.strategy in variant.strategies and row.setting in _settings(variant)
+        for name in names
+    ]
+
+
+def _settings(result: PublishedResult) -> list[str]:
+    return msgspec.convert(result.study["settings"], list[str])
 
 
 def find_published_result(name: str) -> PublishedResult:

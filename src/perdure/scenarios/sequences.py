@@ -95,9 +95,9 @@ def chain_datasets(
 def _first_per_class(
     labels: NDArray[np.int64], classes: int, max_per_class: int | None
 ) -> NDArray[np.int64]:
-    """Return the rows of the first images of each class, class by class."""
+    """Return the rows of the first images of each class, in the order of the dataset."""
     rows = [np.flatnonzero(labels == label)[:max_per_class] for label in range(classes)]
-    return np.concatenate([np.empty(0, dtype=np.int64), *rows])
+    return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *rows]))
 
 
 def _resize_images(

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
     from ._base import Batch, Examples, Network, Rows
 
-__all__ = ["estimate_importance", "iterate_batches", "trainable_weights"]
+__all__ = [
+    "estimate_batch_importance",
+    "estimate_importance",
+    "iterate_batches",
+    "trainable_weights",
+]
 
 Objective: TypeAlias = "Callable[[Tensor, Tensor], Tensor]"
 
@@ -35,11 +40,17 @@ def trainable_weights(model: nn.Module) -> list[nn.Parameter]:
 
 
 def iterate_batches(examples: Examples, rows: Rows, size: int = 500) -> Iterator[Batch]:
-    """Yield the examples of `rows` in order, in batches of `size`."""
+    """Yield the examples of `rows` in order, in batches of `size`.
+
+    A single example left over belongs to the last batch, as in training: alone, it has no batch
+    statistics.
+    """
     tasks = set(examples.tasks[rows].tolist())
     task = tasks.pop() if len(tasks) == 1 else None  # then only its head has to be computed
-    for start in range(0, len(rows), size):
-        yield examples.take(rows[start : start + size], task)
+    starts = range(0, len(rows) - (size < len(rows)), size)
+    for start in starts:
+        stop = len(rows) if start == starts[-1] else start + size
+        yield examples.take(rows[start:stop], task)
 
 
 def estimate_importance(
@@ -81,6 +92,36 @@ def estimate_importance(
             for accumulated, part in zip(total, sums, strict=True):
                 accumulated += part
             count += len(batch.x)
+    return [accumulated.div_(max(count, 1)).detach() for accumulated in total]
+
+
+def estimate_batch_importance(
+    model: Network, batches: Iterable[Batch], objective: Objective, *, power: int
+) -> list[Tensor]:
+    """Return the mean over batches of |gradient of the batch's mean objective|^power, per weight.
+
+    This is what Avalanche 0.2.1 computes in place of `estimate_importance`: within a batch, the
+    gradients of examples cancel. The model is in the mode in which it is passed; in training mode
+    the running statistics of BatchNorm change. Gradients are left unchanged.
+
+    Example:
+        >>> from perdure.data.examples import Batch
+        >>> from perdure.models import Network
+        >>> model = Network(nn.Identity(), nn.Linear(2, 1, bias=False), 1)
+        >>> batch = Batch(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.zeros(2))
+        >>> estimate_batch_importance(model, [batch], lambda scores, y: scores[:, 0], power=2)[0]
+        tensor([[4., 1.]])
+    """
+    weights = trainable_weights(model)
+    total, count = [torch.zeros_like(weight) for weight in weights], 0
+    with torch.enable_grad():
+        for batch in batches:
+            value = objective(model(batch.x, batch.task), batch.y).mean()
+            gradients = torch.autograd.grad(value, weights, allow_unused=True)
+            for accumulated, gradient in zip(total, gradients, strict=True):
+                if gradient is not None:  # a head of another task has none
+                    accumulated += gradient.abs().pow_(power)
+            count += 1
     return [accumulated.div_(max(count, 1)).detach() for accumulated in total]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -11,16 +12,21 @@ from typing_extensions import override
 
 from .._devices import widest_float
 from .._random_streams import random_stream
+from ..evaluation.state.preserve import preserve_state
 from ..record import InputError
 from ._base import Batch, Examples, LossCallback, Network, Rows, Strategy
-from ._importance import estimate_importance, iterate_batches, trainable_weights
+from ._importance import (
+    estimate_batch_importance,
+    estimate_importance,
+    iterate_batches,
+    trainable_weights,
+)
 from ._penalty import add_penalty_gradient, empty_buffers, penalty_gradient
-from .registry import check_ranges
+from .registry import check_ranges, follows_avalanche
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
     from torch.optim import Optimizer
 
 __all__ = ["EWC", "fisher_diagonal"]
@@ -46,6 +52,12 @@ class EWC(Strategy):
     that task only, and masked classes are never sampled. A new head or class is not penalized until
     the end of its task.
 
+    With `implementation="avalanche-0.2.1"` the strategy computes what that version of Avalanche
+    does: F is the mean over batches of the squared gradient of the batch's mean loss, with the
+    labels of the data and batches of the training batch size in the order of the dataset, and the
+    penalty is not halved. F is smaller by about the batch size: to penalize equally, its lambda is
+    about half a batch size times that of EWC.
+
     Args:
         model: the network to train.
         optimizer: the optimizer of the model's parameters.
@@ -55,9 +67,8 @@ class EWC(Strategy):
         mode: `separate` or `online`.
         decay: gamma, the factor of the old importances; for `online` only.
         labels: `sampled` from the model's predictions (the Fisher matrix), or those of the `data`
-            (the empirical Fisher matrix). Avalanche uses the latter, squares the gradients of whole
-            batches instead of single examples, and does not halve: to penalize equally, its lambda
-            is about half a batch size times this one.
+            (the empirical Fisher matrix), which Avalanche always uses.
+        implementation: `perdure`, as in the paper, or `avalanche-0.2.1`.
     """
 
     capturable = True
@@ -76,6 +87,7 @@ class EWC(Strategy):
         mode: Literal["separate", "online"] = "separate",
         decay: float = 1.0,
         labels: Literal["sampled", "data"] = "sampled",
+        implementation: Literal["perdure", "avalanche-0.2.1"] = "perdure",
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         check_ranges("ewc", {"strength": strength, "decay": decay})
@@ -86,31 +98,37 @@ class EWC(Strategy):
         if labels not in LABELS:
             raise InputError(f"labels is {labels!r}, expected {' or '.join(LABELS)}")
         self.strength, self.mode, self.decay, self.labels = strength, mode, decay, labels
+        self._avalanche = follows_avalanche(implementation)
+        self.batch_size = 1  # the largest so far
         self.importance: list[Tensor] = []
         self.anchor: list[Tensor] = []
         self._weights = trainable_weights(model)
         self._buffers = empty_buffers(self._weights)
 
     @override
+    def select_rows(self, new: Rows) -> tuple[Rows, ...]:
+        self.batch_size = max(self.batch_size, len(new))
+        return (new,)
+
+    @override
     def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
         loss = cross_entropy(self.model(new.x, new.task), new.y)
         if on_loss_terms is not None:
-            on_loss_terms(loss, penalty_gradient(self._weights, self.importance, self.anchor))
+            penalty = penalty_gradient(self._weights, self.importance, self.anchor)
+            on_loss_terms(loss, [2 * part for part in penalty] if self._avalanche else penalty)
         self.optimizer.zero_grad()
         loss.backward()
         if self.importance and self.strength:
+            strength = 2 * self.strength if self._avalanche else self.strength
             add_penalty_gradient(
-                self._weights, self.importance, self.anchor, self.strength, self._buffers
+                self._weights, self.importance, self.anchor, strength, self._buffers
             )
         self.optimizer.step()
         return loss.detach()
 
     @override
     def end_task(self, task: int, rows: Rows) -> None:
-        label_rng = None
-        if self.labels == "sampled":
-            label_rng = random_stream("fisher_labels", self.seed, task)
-        fisher = fisher_diagonal(self.model, self.examples, rows, label_rng)
+        fisher = self._estimate_fisher(task, rows)
         now = [weight.detach() for weight in self._weights]
         if not self.importance:
             self.importance, self.anchor = fisher, [weight.clone() for weight in now]
@@ -124,6 +142,17 @@ class EWC(Strategy):
             else:
                 importance.add_(new)
                 anchor.lerp_(weight, torch.where(importance > 0, new / importance, 1.0))
+
+    def _estimate_fisher(self, task: int, rows: Rows) -> list[Tensor]:
+        """Return the importances of one task."""
+        if self._avalanche:
+            with preserve_state(self.model):
+                batches = iterate_batches(self.examples, np.sort(rows), self.batch_size)
+                return estimate_batch_importance(self.model, batches, _losses, power=2)
+        label_rng = None
+        if self.labels == "sampled":
+            label_rng = random_stream("fisher_labels", self.seed, task)
+        return fisher_diagonal(self.model, self.examples, rows, label_rng)
 
     @override
     def regularizer_state(self) -> Sequence[Tensor]:
@@ -156,6 +185,8 @@ def fisher_diagonal(
             ).squeeze(1)
             yield batch._replace(y=label)
 
-    return estimate_importance(
-        model, batches(), lambda scores, y: cross_entropy(scores, y, reduction="none"), power=2
-    )
+    return estimate_importance(model, batches(), _losses, power=2)
+
+
+def _losses(scores: Tensor, y: Tensor) -> Tensor:
+    return cross_entropy(scores, y, reduction="none")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from .._random_streams import random_stream
 from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import trainable_weights
 from ._memory import reservoir_sample
-from .registry import check_ranges
+from .registry import check_ranges, follows_avalanche
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,7 @@ __all__ = ["GEM", "project_gradient"]
 RIDGE = 1e-12  # added to the diagonal of the Gram matrix of unit vectors
 TOLERANCE = 1e-12  # of the constraints, relative to the length of the gradient
 MAX_REFINEMENTS = 20
+AVALANCHE_RIDGE = 1e-3
 
 
 class GEM(Strategy):
@@ -44,6 +45,11 @@ class GEM(Strategy):
     The projection is computed on the CPU, so a step waits for the device. Momentum and Adam add
     earlier gradients, so that only with plain SGD the update itself satisfies the constraints.
 
+    With `implementation="avalanche-0.2.1"` the strategy computes what that version of Avalanche
+    does: a memory holds the first examples of its task in the order of the dataset (of one class,
+    where the dataset is sorted by class), and .001 is added to the diagonal of the Gram matrix of
+    the g_k, which weakens the correction where gradients are short.
+
     Args:
         model: the network to train.
         optimizer: the optimizer of the model's parameters.
@@ -52,6 +58,7 @@ class GEM(Strategy):
         memory: the number of stored examples per task; 0 is naive.
         strength: gamma, the minimum weight of each g_k in a projection; larger values favor the old
             tasks.
+        implementation: `perdure` or `avalanche-0.2.1`.
     """
 
     requires_boundaries: ClassVar[bool] = True
@@ -65,10 +72,12 @@ class GEM(Strategy):
         seed: int = 0,
         memory: int = 256,
         strength: float = 0.5,
+        implementation: Literal["perdure", "avalanche-0.2.1"] = "perdure",
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         check_ranges("gem", {"memory": memory, "strength": strength})
         self.capacity, self.strength = memory, strength
+        self._avalanche = follows_avalanche(implementation)
         self.memory: list[Rows] = []
         self._priority = random_stream("memory_priority", seed).random(len(examples))
         self._weights = trainable_weights(model)
@@ -87,7 +96,8 @@ class GEM(Strategy):
         plasticity, stability = [weight.grad for weight in self._weights], list[Tensor]()
         if others:
             gradient = _flatten(plasticity, self._weights)
-            projected = project_gradient(gradient, old, self.strength)
+            ridge = AVALANCHE_RIDGE if self._avalanche else 0.0
+            projected = project_gradient(gradient, old, self.strength, ridge)
             if projected is not gradient:
                 plasticity, stability = [gradient], [projected - gradient]
                 self._write(projected)
@@ -98,7 +108,10 @@ class GEM(Strategy):
 
     @override
     def end_task(self, task: int, rows: Rows) -> None:
-        chosen = reservoir_sample(rows, None, self._priority, self.capacity)
+        if self._avalanche:
+            chosen = np.sort(rows)[: self.capacity]
+        else:
+            chosen = reservoir_sample(rows, None, self._priority, self.capacity)
         if len(chosen):
             self.memory.append(chosen)
 
@@ -128,13 +141,16 @@ class GEM(Strategy):
         return self._old
 
 
-def project_gradient(gradient: Tensor, old: Tensor, strength: float = 0.0) -> Tensor:
+def project_gradient(
+    gradient: Tensor, old: Tensor, strength: float = 0.0, ridge: float = 0.0
+) -> Tensor:
     """Return the vector closest to `gradient` with no negative inner product with a row of `old`.
 
     It is gradient + old^T v, where v >= 0 minimizes its length: the dual of the projection, a
     non-negative least squares problem with one unknown per row. With `strength`, v >= strength as
     in the paper's code, which satisfies the constraints as well. If no inner product is negative,
-    `gradient` itself is returned.
+    `gradient` itself is returned. With `ridge`, ridge x v^2 / 2 is minimized too: v is smaller, and
+    the constraints hold only approximately.
 
     Example:
         >>> project_gradient(torch.tensor([2.0, -3.0]), torch.tensor([[1.0, 1.0]]))
@@ -146,7 +162,7 @@ def project_gradient(gradient: Tensor, old: Tensor, strength: float = 0.0) -> Te
     products = (rows @ target).cpu().numpy()
     if (products >= 0).all():
         return gradient
-    gram = (rows @ rows.T).cpu().numpy()
+    gram = (rows @ rows.T).cpu().numpy() + ridge * np.eye(len(rows))
     if not (np.isfinite(products).all() and np.isfinite(gram).all()):
         return gradient  # the training loop reports a loss that is not finite
     # Rows are scaled to unit length, so that all count alike: u + least = length * v.

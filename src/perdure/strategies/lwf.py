@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.func import functional_call
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 from typing_extensions import override
 
 from ..evaluation.state.preserve import preserve_state
+from ..record import InputError
 from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import iterate_batches
-from .registry import check_ranges
+from .registry import check_ranges, follows_avalanche
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +38,12 @@ class LwF(Strategy):
     ones. Gradients are not multiplied by the squared temperature. The paper first trains a new head
     alone; here it is trained with the rest from the first step.
 
+    With `implementation="avalanche-0.2.1"` the strategy computes what that version of Avalanche
+    does: the old outputs are those of a copy of the model in training mode, computed for every
+    batch with the batch's own statistics in BatchNorm, and with a shared head the distribution is
+    over the classes of the previous task alone. It requires a shared head: with one head per task,
+    that version's distillation has no gradient.
+
     Args:
         model: the network to train.
         optimizer: the optimizer of the model's parameters.
@@ -43,6 +51,7 @@ class LwF(Strategy):
         seed: not used.
         alpha: lambda, the weight of the old outputs; 0 is naive.
         temperature: values above 1 soften the distributions.
+        implementation: `perdure`, as in the paper, or `avalanche-0.2.1`.
     """
 
     capturable = True
@@ -59,10 +68,18 @@ class LwF(Strategy):
         seed: int = 0,
         alpha: float = 1.0,
         temperature: float = 2.0,
+        implementation: Literal["perdure", "avalanche-0.2.1"] = "perdure",
     ) -> None:
         super().__init__(model, optimizer, examples, seed=seed)
         check_ranges("lwf", {"alpha": alpha, "temperature": temperature})
         self.alpha, self.temperature = alpha, temperature
+        self._avalanche = follows_avalanche(implementation)
+        if self._avalanche and model.opened is not None:
+            raise InputError(
+                f"implementation is {implementation!r}, which requires a shared head, not one per "
+                "task; use setting class or domain"
+            )
+        self.teacher: dict[str, Tensor] = {}  # the weights after the previous task, for Avalanche
         self.tasks: list[int] = []  # the tasks learned so far
         self.classes = torch.zeros(
             0, dtype=torch.int64, device=examples.device
@@ -74,7 +91,7 @@ class LwF(Strategy):
     @override
     def begin_task(self, task: int, rows: Rows) -> Rows:
         self.recorded = []
-        if self.alpha and self.tasks:
+        if self.alpha and self.tasks and not self._avalanche:
             self.rows = np.unique(rows)
             with preserve_state(self.model):
                 outputs = []
@@ -100,12 +117,12 @@ class LwF(Strategy):
         scores = self.model.classify(features, new.task)
         loss = plasticity = cross_entropy(scores, new.y)
         stability: Tensor | None = None
-        if self.recorded:
-            positions = self._positions[: len(new.y)]
-            current = self._old_log_probabilities(features, scores)
+        if before := self._before(new):
             divergences = [
-                kl_div(now, before[positions], reduction="batchmean", log_target=True)
-                for now, before in zip(current, self.recorded, strict=True)
+                kl_div(now, old, reduction="batchmean", log_target=True)
+                for now, old in zip(
+                    self._old_log_probabilities(features, scores), before, strict=True
+                )
             ]
             stability = torch.stack(divergences).sum()
             loss = plasticity + self.alpha * stability
@@ -119,12 +136,25 @@ class LwF(Strategy):
     @override
     def end_task(self, task: int, rows: Rows) -> None:
         self.tasks = sorted({*self.tasks, *self.examples.tasks[rows].tolist()})
-        classes = {*self.classes.tolist(), *self.examples.labels[rows].tolist()}
+        classes = set(self.examples.labels[rows].tolist())
+        if self._avalanche:
+            self.teacher = {k: v.clone() for k, v in self.model.state_dict().items()}
+        else:
+            classes.update(self.classes.tolist())
         self.classes = torch.tensor(sorted(classes), device=self.examples.device)
 
     @override
     def auxiliary_tensors(self) -> Sequence[Tensor]:
-        return self.recorded
+        return [*self.recorded, *self.teacher.values()]
+
+    def _before(self, new: Batch) -> list[Tensor]:
+        """Return the log-probabilities before the task, as `_old_log_probabilities` orders them."""
+        if self.teacher and self.alpha:
+            with torch.no_grad():
+                scores = functional_call(self.model, self.teacher, (new.x, new.task))
+                return self._old_log_probabilities(scores, scores)
+        positions = self._positions[: len(new.y)]
+        return [before[positions] for before in self.recorded]
 
     def _old_log_probabilities(self, features: Tensor, scores: Tensor) -> list[Tensor]:
         """Return the log-probabilities of the classes of earlier tasks, one tensor per head."""

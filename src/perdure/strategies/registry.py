@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from ._base import Strategy
 
 __all__ = [
+    "IMPLEMENTATIONS",
     "STRATEGIES",
     "STRATEGY_ALIASES",
     "StrategyInfo",
     "check_ranges",
     "find_strategy",
+    "follows_avalanche",
     "resolve_strategy",
 ]
 
@@ -143,6 +145,8 @@ STRATEGIES: dict[str, StrategyInfo] = {
     ),
 }  # fmt: skip
 
+IMPLEMENTATIONS = ("perdure", "avalanche-0.2.1")  # of EWC, SI, MAS, LwF and GEM
+
 STRATEGY_ALIASES = {  # by normalized name
     "finetune": "naive",
     "finetuning": "naive",
@@ -186,6 +190,22 @@ def check_ranges(strategy: str, options: Mapping[str, object]) -> None:
         low_enough = allowed.least < value or (value == allowed.least and not allowed.is_open)
         if not (low_enough and value <= allowed.most and isfinite(value)):
             raise InputError(f"{name} is {value:g}, expected {allowed}")
+
+
+def follows_avalanche(implementation: str) -> bool:
+    """Return whether a strategy is asked to compute what Avalanche 0.2.1 computes.
+
+    Example:
+        >>> follows_avalanche("avalanche-0.2.1")
+        True
+        >>> follows_avalanche("avalanche")
+        Traceback (most recent call last):
+        perdure.record.io.files.InputError: implementation is 'avalanche', expected perdure or ...
+    """
+    if implementation not in IMPLEMENTATIONS:
+        expected = " or ".join(IMPLEMENTATIONS)
+        raise InputError(f"implementation is {implementation!r}, expected {expected}")
+    return implementation == "avalanche-0.2.1"
 
 
 def resolve_strategy(name: str) -> str:

@@ -49,6 +49,11 @@ NOT_HASHED: dict[str, object] = {
     "num_tasks": None, "input": None, "precision": "default", "channels_last": False,
     "channels": None, "data_path": ..., "data_sha256": None,
 }  # fmt: skip
+# The same for options of strategies and models.
+NOT_HASHED_OPTIONS: dict[str, object] = {
+    "implementation": "perdure", "batch_norm_momentum": 0.1, "batch_norm_eps": 1e-5,
+    "padding": "symmetric", "initialization": "torchvision",
+}  # fmt: skip
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -111,6 +116,10 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         for name, default in NOT_HASHED.items():
             if default is ... or fields[name] == default:
                 del fields[name]
+        for name, default in NOT_HASHED_OPTIONS.items():
+            for options in (fields["options"], fields["model_options"]):
+                if options.get(name) == default:
+                    del options[name]
         digest = hashlib.sha256(msgspec.json.encode(fields, order="sorted")).hexdigest()[:8]
         strategy = self.strategy.replace(":", "-")
         return f"{self.scenario}-{strategy}-s{self.seed}-{digest}"

@@ -42,7 +42,7 @@ def outline_strategy(name: str) -> Outline:
 
     Example:
         >>> list(outline_strategy("gem").hyperparameters), outline_strategy("gem").code
-        (['memory', 'strength'], '')
+        (['memory', 'strength', 'implementation'], '')
     """
     if name in STRATEGIES:
         info = STRATEGIES[name]

@@ -19,7 +19,7 @@ from ...metrics import (
     parse_id,
     plain_formula,
 )
-from ...models import MODELS, describe_model
+from ...models import MODELS
 from ...record import InputError
 from ...scenarios import SCENARIOS
 from ...strategies import STRATEGIES, resolve_strategy
@@ -29,6 +29,7 @@ from .pages import (
     candidates_page,
     family_page,
     metric_page,
+    model_page,
     printed_as,
     scenario_page,
     strategy_page,
@@ -86,7 +87,7 @@ def _page(term: str) -> str:
         pages = [tool_page(term)] if term in TOOLS else []
         return "\n\n".join([*pages, *([scenario_page(term)] if term in SCENARIOS else [])])
     if term in MODELS:
-        return f"{term}: {describe_model(term)}"
+        return model_page(term)
     word = term.casefold().removesuffix(".*")
     if word in FAMILIES and (term.endswith(".*") or word not in METRICS):
         return _with_tools(family_page(word), term, family_members(word))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+from typing import TYPE_CHECKING, get_args
 
 from ..._suggestions import normalize_name
 from ...metrics import (
@@ -19,14 +20,19 @@ from ...metrics import (
     parse_id,
     plain_formula,
 )
+from ...models import MODELS, describe_model
 from ...scenarios import SCENARIOS
 from ...strategies import STRATEGIES
 from .._output import render_options
+
+if TYPE_CHECKING:
+    from ...training.outlines import Outline
 
 __all__ = [
     "candidates_page",
     "family_page",
     "metric_page",
+    "model_page",
     "printed_as",
     "scenario_page",
     "strategy_page",
@@ -141,20 +147,32 @@ def printed_as(id_: str) -> list[str]:
 
 def strategy_page(name: str) -> str:
     """Return the page of a strategy."""
+    from ...training.outlines import outline_strategy
+
     entry = STRATEGIES[name]
-    options = _hyperparameters(name)
-    set_with = " (set with --set NAME=VALUE)" if options else ""
     notes = ", which also documents what its paper leaves open" if entry.paper else ""
     parts = [
         ("stores", entry.keeps),
         ("costs", f"compared with naive: {entry.costs}"),
         ("paper", entry.paper or "none: a baseline that every study needs"),
-        ("options", ("; ".join(options) or "none") + set_with),
+        ("options", _options(outline_strategy(name))),
         *(("presets", text) for text in _presets(name)),
         ("run", f"perdure run split-digits {name}"),
         ("code", f"perdure.strategies.{entry.module}{notes}"),
     ]
     return "\n".join([f"{name}: {entry.about}", *_lines(parts)])
+
+
+def model_page(name: str) -> str:
+    """Return the page of a model."""
+    from ...training.outlines import outline_model
+
+    module = MODELS[name].partition(":")[0]
+    parts = [
+        ("options", _options(outline_model(name))),
+        ("code", module),
+    ]
+    return "\n".join([f"{name}: {describe_model(name)}", *_lines(parts)])
 
 
 def scenario_page(name: str) -> str:
@@ -193,12 +211,14 @@ def _formula(id_: str) -> str:
     return plain_formula(find_metric(id_).formula)
 
 
-def _hyperparameters(name: str) -> list[str]:
-    """Return every hyperparameter with its default."""
-    from ...training.outlines import outline_strategy
-
-    options = outline_strategy(name).hyperparameters
-    return [f"{key}={_plain(default)}" for key, (_, default) in options.items()]
+def _options(outline: Outline) -> str:
+    """Return every hyperparameter with its default, and the other words that it may be."""
+    texts = []
+    for key, (types, default) in outline.hyperparameters.items():
+        words = [word for kind in types for word in get_args(kind) if word != default]
+        choices = f" (or {', '.join(words)})" if words else ""
+        texts.append(f"{key}={_plain(default)}{choices}")
+    return f"{'; '.join(texts)} (set with --set NAME=VALUE)" if texts else "none"
 
 
 def _presets(name: str) -> list[str]:
@@ -216,6 +236,8 @@ def _presets(name: str) -> list[str]:
 
 
 def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(_plain, value))
     return f"{value:g}" if isinstance(value, float) else str(value).lower()
 
 
