@@ -17,7 +17,7 @@ def main() -> None:
     for strategy in strategies:
         config = make_config(
             scenario, strategy, setting=setting, device="cuda", precision="bfloat16",
-            channels_last=True, every=1_000_000, per_example=False, unseen=setting == "task",
+            channels_last=True, every=1_000_000, per_example=False, unseen=setting != "class",
         )  # fmt: skip
         start = time.perf_counter()
         run(config, f"{store}/{config.folder}", overwrite=True)

@@ -24,6 +24,7 @@ __all__ = [
     "collect_measurements",
     "compare_with_published",
     "count_agreement",
+    "count_sds",
     "list_measured_rows",
 ]
 
@@ -159,17 +160,29 @@ def count_agreement(rows: Sequence[ComparisonRow], *, percent: bool) -> Agreemen
     counts = {"within_one_sd": 0, "within_two_sds": 0, "beyond": 0, "not_measured": 0}
     for row in rows:
         if row.published is not None and row.id != "rank":
-            counts[_agreement(row, 100 if percent else 1)] += 1
+            counts[_agreement(count_sds(row, percent=percent))] += 1
     return Agreement(**counts)
 
 
-def _agreement(row: ComparisonRow, unit: float) -> str:
+def count_sds(row: ComparisonRow, *, percent: bool) -> float | None:
+    """Return the difference in the SDs of `Agreement`; None if the number was not measured.
+
+    Example:
+        >>> count_sds(ComparisonRow("3", {}, "", "acc", 90.0, None, [93.0]), percent=True)
+        2.0
+    """
     if row.difference is None:
-        return "not_measured"
+        return None
     own_sd = row.sd if len(row.values) >= 3 else None
-    sds = abs(row.difference) / (row.published_sd or own_sd or 0.015 * unit)
-    sds = round(sds, 9)  # 92.7 - 92.3 is a little more than .4
-    return "within_one_sd" if sds <= 1 else "within_two_sds" if sds <= 2 else "beyond"
+    fallback = 1.5 if percent else 0.015
+    # 92.7 - 92.3 is a little more than .4
+    return round(row.difference / (row.published_sd or own_sd or fallback), 9)
+
+
+def _agreement(sds: float | None) -> str:
+    if sds is None:
+        return "not_measured"
+    return "within_one_sd" if abs(sds) <= 1 else "within_two_sds" if abs(sds) <= 2 else "beyond"
 
 
 def compare_with_published(measurements: Measurements) -> list[ComparisonRow]:
