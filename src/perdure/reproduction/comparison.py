@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._display import count_of
@@ -198,47 +199,44 @@ def list_measured_rows(measurements: Measurements, ids: Sequence[str]) -> list[C
     for cell in measurements.cells:
         factors = {name: value for name, value in cell.cell.items() if value is not None}
         for id_ in ids:
-            values, reason = _measure(measurements, id_, factors)
-            if not reason:
+            with suppress(NotMeasuredError):
+                values = measurements.values(id_, factors)
                 rows.append(ComparisonRow("", factors, "", id_, None, None, values))
     return rows
 
 
 def _compare_row(measurements: Measurements, published: PublishedRow) -> list[ComparisonRow]:
-    details = [f"every {published.subsample}"] if published.subsample > 1 else []
+    details = ["training examples"] if published.on == "train" else []
+    details += [f"every {published.subsample}"] if published.subsample > 1 else []
     details += [published.weights] if published.weights else []
-    factors, subsample = published.factors, published.subsample
     rows = []
     for id_ in published.values:
         mean, sd = published.mean_and_sd(id_)
-        values: Sequence[float] = ()
+        values, reason = _measure(measurements, id_, published)
         own_values: Sequence[float] = ()
-        reason = published.not_measured or ""
-        if not reason:
-            values, reason = _measure(measurements, id_, factors, subsample, published.weights)
         if values and measurements.result.counting == "De Lange":
-            own_values = measurements.values(id_, factors, subsample=subsample, as_published=False)
+            own_values, _ = _measure(measurements, id_, published, as_published=False)
         rows.append(
             ComparisonRow(
-                published.table, factors, ", ".join(details), id_, mean, sd, values, own_values,
-                reason,
+                published.table, published.factors, ", ".join(details), id_, mean, sd, values,
+                own_values, reason,
             )
         )  # fmt: skip
     return rows if published.rank is None else [*rows, _compare_rank(measurements, published)]
 
 
 def _measure(
-    measurements: Measurements,
-    id_: str,
-    factors: Mapping[str, str],
-    subsample: int = 1,
-    weights: str | None = None,
+    measurements: Measurements, id_: str, row: PublishedRow, *, as_published: bool = True
 ) -> tuple[Sequence[float], str]:
-    """Return a metric of every run, or the reason why there is none."""
+    """Return a metric of every run of a published row, or the reason why there is none."""
     try:
-        return measurements.values(id_, factors, subsample=subsample, weights=weights), ""
+        values = measurements.values(
+            id_, row.factors, subsample=row.subsample, weights=row.weights,
+            as_published=as_published, on_train=row.on == "train",
+        )  # fmt: skip
     except NotMeasuredError as error:
         return (), str(error)
+    return values, ""
 
 
 def _compare_rank(measurements: Measurements, published: PublishedRow) -> ComparisonRow:
