@@ -102,6 +102,22 @@ def test_commands_print_the_same(tmp_path: Path) -> None:
     assert printed[0] == printed[1]
 
 
+def test_the_file_by_itself_says_what_it_is_and_is_not_compared_with_test_sets(
+    tmp_path: Path,
+) -> None:
+    for seed in (0, 1):
+        record(tmp_path / f"s{seed}", train=True, config={"seed": seed})
+    file = tmp_path / "s0" / "train_points.csv"
+    scored = run_command("score", str(file))
+    assert scored.code == 0
+    assert "evaluated on training examples, not on test sets" in scored.out + scored.err
+    runs = f"{tmp_path / 's0'},{tmp_path / 's1'}"
+    files = f"{file},{tmp_path / 's1' / 'train_points.csv'}"
+    compared = run_command("compare", f"tests={runs}", f"training={files}")
+    assert compared.code == 2
+    assert "2 of 4 are evaluations of training examples, not of test sets" in compared.err
+
+
 @pytest.mark.parametrize("name", ["all examples", "unseen tasks", "a forward of tasks"])
 def test_scores_are_those_of_an_own_evaluation(name: str, tmp_path: Path) -> None:
     options = {"subset": None, **OPTIONS[name]}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .io.safe_folder import FileStamp
     from .points import Points
 
-__all__ = ["RunFolder", "RunState", "RunStatus"]
+__all__ = ["RunFolder", "RunState", "RunStatus", "holds_training_examples"]
 
 RUN_FILE = "run.json"
 POINTS_FILE = "points.csv"
@@ -63,6 +63,16 @@ class RunStatus(NamedTuple):
 
     state: RunState
     reason: str = ""
+
+
+def holds_training_examples(path: str) -> bool:
+    """Return whether a file has the evaluations of training examples, not of test sets.
+
+    Example:
+        >>> holds_training_examples("run/train_points.csv"), holds_training_examples("points.csv")
+        (True, False)
+    """
+    return os.path.basename(path) == TRAIN_POINTS_FILE  # noqa: PTH119
 
 
 class RunFiles(NamedTuple):
