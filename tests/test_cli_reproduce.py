@@ -139,7 +139,7 @@ def test_missing_data_is_named_and_the_others_go_on(no_data: None, tmp_path: Pat
     assert said == [
         (
             "perdure: delange-speech: split-speech-commands not run: perdure data fetch "
-            "synthetic-speech-commands"
+            "synthetic-speech-commands-20"
         ),
         "perdure: diaz-icifar100: split-cifar100 not run: perdure data fetch cifar100",
     ]
