@@ -221,7 +221,7 @@ def test_runs_with_and_without_have_the_same_record(tmp_path: Path) -> None:
     assert isinstance(sizes, dict)
     full = run.train_points.kind == 2
     tested = [run.train_points.names[code] for code in run.train_points.tested[full]]
-    assert run.train_points.n[full].tolist() == [sizes[name][0] for name in tested]  # type: ignore[index,call-overload]
+    assert run.train_points.n[full].tolist() == [sizes[name][0] for name in tested]  # type: ignore[index]
     assert np.array_equal(run.train_points.step, run.points.step)
     assert plain.folder != both.folder
 
