@@ -74,6 +74,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "unseen tasks": {"unseen": True, "initial": "all"},
     "classes": {"task": {"classes": [0, 1, 2]}},
     "a forward of tasks": {"forward": by_task},
+    "a worker": {"executor": perdure.Worker(), "forward": by_task},
 }
 
 
@@ -118,7 +119,7 @@ def test_the_file_by_itself_says_what_it_is_and_is_not_compared_with_test_sets(
     assert "2 of 4 are evaluations of training examples, not of test sets" in compared.err
 
 
-@pytest.mark.parametrize("name", ["all examples", "unseen tasks", "a forward of tasks"])
+@pytest.mark.parametrize("name", ["all examples", "unseen tasks", "a worker"])
 def test_scores_are_those_of_an_own_evaluation(name: str, tmp_path: Path) -> None:
     options = {"subset": None, **OPTIONS[name]}
     copies, _ = record(tmp_path, train=True, **options)
