@@ -180,7 +180,14 @@ def make_corpus(folder: Path) -> None:
     for command in ("status", "report"):  # they write scores.json
         run("study", command, store / "small.toml", "--store", store / "runs")
     first = training.make_config(
-        "split-digits", "naive", epochs=1, every=30, seed=1, gradients=1, settings={"hidden": 8}
+        "split-digits",
+        "naive",
+        epochs=1,
+        every=30,
+        seed=1,
+        gradients=1,
+        evaluate_train=True,
+        settings={"hidden": 8},
     )
     training.run(first, store / "runs" / first.folder)
     failed = store / "runs" / "failed"

@@ -71,7 +71,7 @@ def test_every_table_and_figure_is_covered() -> None:
 
 def published(name: str, table: str, id_: str, **where: object) -> tuple[float, float | None]:
     """Return the one number of a table that these factors name."""
-    factors = {"subsample": 1, "weights": None, "not_measured": None, **where}
+    factors = {"subsample": 1, "weights": None, "on": "test", **where}
     rows = [
         row
         for row in find_published_result(name).published
@@ -84,11 +84,11 @@ def published(name: str, table: str, id_: str, **where: object) -> tuple[float, 
 # The numbers stand in the TOML files only. They were compared with the papers' pages when these
 # digests were made, so that no number changes unnoticed.
 DIGESTS = {
-    "delange-cifar10": "ffde25b423c32aa0",
+    "delange-cifar10": "26390a1ee2728950",
     "delange-domainnet": "5c85832dd7edc68a",
     "delange-finetuning": "3618ad949667463b",
-    "delange-mini-imagenet": "4b6c481fb8cf416a",
-    "delange-mnist": "71046d97ed419ea6",
+    "delange-mini-imagenet": "adf5983ec188e57c",
+    "delange-mnist": "91a54f91cff098f2",
     "delange-online": "ddccbe6b4b96678f",
     "delange-rotated": "4fbb6234ff6fa2e9",
     "diaz-icifar100": "293ccd3b42b54b4d",

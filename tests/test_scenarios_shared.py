@@ -12,9 +12,12 @@ import pytest
 from perdure.record import InputError
 from perdure.scenarios import SCENARIOS, make_scenario
 
+from .data_helpers import grey, picture, write_parquet
 from .run_helpers import made_up, named
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from perdure.data import Dataset
 
 
@@ -37,7 +40,8 @@ def test_the_domains_share_their_classes_and_come_in_the_papers_order() -> None:
     assert {task.classes for task in scenario.tasks} == {(0, 1, 2, 3)}
     assert scenario.shape == (3, 96, 96)
     assert len(scenario.train.x) == 4 * 40  # all of them, where M2I takes 500 a class
-    assert scenario.mean[0] == (0.485, 0.456, 0.406)
+    assert set(scenario.mean) == {(0.4914, 0.4822, 0.4465)}  # CIFAR-10's, as in the paper's code
+    assert set(scenario.std) == {(0.2023, 0.1994, 0.2010)}
     first = domain("mini-domainnet-clipart").train
     assert (scenario.train.x[:40] == first.x).all()  # in the order of the dataset
 
@@ -62,17 +66,41 @@ def test_the_set_ups_are_the_papers() -> None:
         0.1,
     )
     assert domains.defaults.strategies["replay"] == {"alpha": 0.3, "memory": 1000}
-    assert (speech.tasks, speech.defaults.model) == (15, "speech-mlp")
+    assert domains.defaults.strategies["lwf"] == {"alpha": 1.0, "temperature": 2.0}
+    assert (speech.tasks, speech.defaults.model) == (10, "speech-mlp")
     assert (speech.defaults.iterations, speech.defaults.batch) == (200, 256)
     assert (speech.defaults.optimizer, speech.defaults.lr) == ("adam", 0.0001)
 
 
-def test_words_are_learned_two_at_a_time() -> None:
-    words = made_up(30, 60, (1, 40, 101), "synthetic-speech-commands")
-    with patch("perdure.scenarios.split.load", lambda _: words):
-        scenario = make_scenario("split-speech-commands")
-    assert len(scenario.tasks) == 15
-    assert scenario.tasks[14].classes == (28, 29)
+@pytest.mark.parametrize(
+    ("name", "shape"), [("split-cifar10", (3, 32, 32)), ("split-mini-imagenet", (3, 84, 84))]
+)
+def test_colour_images_are_normalized_as_in_the_papers_code(
+    name: str, shape: tuple[int, int, int]
+) -> None:
+    data = made_up(2 * SCENARIOS[name].tasks, 80, shape)
+    with patch("perdure.scenarios.split.load", lambda _: data):
+        scenario = make_scenario(name)
+    assert scenario.mean == ((0.4914, 0.4822, 0.4465),)
+    assert scenario.std == ((0.2023, 0.1994, 0.2010),)
+
+
+def test_words_are_learned_two_at_a_time_in_the_order_of_cossu_et_al(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["bed", "bird", "cat", "dog", "down", "eight", "five", "four", "go", "happy", "house",
+             "left", "marvel", "nine", "no", "off", "on", "one", "right", "seven", "sheila", "six",
+             "stop", "three", "tree", "two", "up", "wow", "yes", "zero"]  # fmt: skip
+    clips = [picture(clip) for clip in grey(60, size=(40, 101))]
+    for part in ("train", "test"):
+        path = tmp_path / "synthetic-speech-commands" / f"{part}.parquet"
+        write_parquet(path, clips, [k % 30 for k in range(60)], names=words)
+    monkeypatch.setenv("PERDURE_DATA", str(tmp_path))
+    scenario = make_scenario("split-speech-commands")
+    assert [task.name for task in scenario.tasks][:3] == ["house, left", "marvel, nine", "no, off"]
+    assert len(scenario.tasks) == 10
+    assert [len(task.train) for task in scenario.tasks] == [4] * 10
+    assert scenario.shape == (1, 40, 101)
 
 
 def test_the_small_m2i_has_ten_images_a_class() -> None:

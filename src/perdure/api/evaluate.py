@@ -108,7 +108,9 @@ def evaluate(
           unit vectors  0.7500  0.3006 to 0.9544  4 examples
     """
     plain = {
-        task_name(name): replace(data, control=False) if isinstance(data, EvalTask) else data
+        task_name(name): replace(data, control=False, train=None)
+        if isinstance(data, EvalTask)
+        else data
         for name, data in named_tasks(tasks)
     }
     if not plain:

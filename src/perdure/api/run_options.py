@@ -40,6 +40,7 @@ class ConfigOptions(TypedDict, total=False):
         subset: Number of test examples per task in each evaluation; None for all.
         resample: Draw a new subset for every evaluation.
         unseen: Also evaluate tasks that have not been learned yet.
+        evaluate_train: Also evaluate on training examples, which no metric uses.
         per_example: Record which examples were classified correctly.
         gradients: Number of iterations between records of the gradient norms.
         threads: Number of CPU threads per run.
@@ -74,6 +75,7 @@ class ConfigOptions(TypedDict, total=False):
     subset: int | None
     resample: bool
     unseen: bool
+    evaluate_train: bool
     per_example: bool
     gradients: int | None
     threads: int

@@ -51,14 +51,16 @@ class EvalSet:
         task: its data, or an `EvalTask` with options.
         subset: which examples are evaluated while training, unless the task has its own.
         labels_are_classes: whether labels have to be class numbers, as accuracy needs them.
+        train_of: the task whose training examples these are; None for evaluation data.
     """
 
     def __init__(
-        self, name: str, task: object, subset: Subset, *, labels_are_classes: bool = False
-    ) -> None:
+        self, name: str, task: object, subset: Subset, *, labels_are_classes: bool = False,
+        train_of: str | None = None,
+    ) -> None:  # fmt: skip
         if not isinstance(task, EvalTask):
             task = EvalTask(task)
-        self.name, self.control = name, task.control
+        self.name, self.control, self.train_of = name, task.control, train_of
         self.classes = None if task.classes is None else check_classes(task.classes, name)
         self._subset = subset if task.subset is None else as_subset(task.subset)
         self._ids = None if task.ids is None else check_ids(task.ids, name)

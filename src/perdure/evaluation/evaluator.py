@@ -232,7 +232,7 @@ class Evaluator:
         if self._initial != "none":
             everything = [one for one in self._tasks.sets.values() if not one.control]
             tasks = everything if self._initial == "all" and first else [task]
-            self._tracker.evaluate_now("initial", model, tasks)
+            self._tracker.evaluate_now("initial", model, self._tasks.with_train(tasks))
 
     def step(self, model: Model, *, replayed: bool = False) -> None:
         """Count one training step of `model`, and evaluate it if the schedule says so.
@@ -286,7 +286,7 @@ class Evaluator:
         """
         self._lifecycle.check_evaluate(model)
         self._tracker.collect_all()
-        tasks = list(self._tasks.sets.values())
+        tasks = list(self._tasks.series.values())
         self._tracker.evaluate_now("full", self._parts.combine(model), tasks)
         self._recorder.writer.sync()
         return open_run(self._recorder.writer.folder)

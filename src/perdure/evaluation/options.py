@@ -66,6 +66,8 @@ class EvalTask:
         control: the task is evaluated but never trained, such as a general ability that a model
             should retain. It is evaluated from the start on, on its whole set before training and
             at the end of each task. `retention` and its variants are computed from that.
+        train: training examples of the task, in any form that `data` may have. They are evaluated
+            whenever `data` is, and recorded apart, in train_points.csv: no metric uses them.
     """
 
     data: object
@@ -74,6 +76,7 @@ class EvalTask:
     subset: int | Subset | None = None
     collate: Callable[[list[object]], object] | None = None
     control: bool = False
+    train: object = None
 
     def __post_init__(self) -> None:
         if self.collate is not None and not callable(self.collate):
@@ -81,6 +84,8 @@ class EvalTask:
                 f"collate is {self.collate!r:.60}, expected a function of a list of examples, like "
                 "transformers.DataCollatorWithPadding(tokenizer)"
             )
+        if self.control and self.train is not None:
+            raise ValueError("a control task is never trained, so it has no train=; omit one")
 
     def __repr__(self) -> str:
         rows = [("data", _describe_data(self.data))]
@@ -94,6 +99,8 @@ class EvalTask:
             rows.append(("collate", getattr(self.collate, "__name__", type(self.collate).__name__)))
         if self.control:
             rows.append(("control", "evaluated but never trained"))
+        if self.train is not None:
+            rows.append(("train", _describe_data(self.train)))
         return format_block("EvalTask", rows)
 
 

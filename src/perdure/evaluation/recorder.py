@@ -176,7 +176,8 @@ class Recorder:
     ) -> dict[str, float]:  # fmt: skip
         """Record one evaluation from the values of each task's examples; return the scores.
 
-        `predictions` are labels and predicted classes, of whole sets only.
+        `predictions` are labels and predicted classes, of whole sets only. Training examples go to
+        a file of their own, and into no live metric.
         """
         if not self._boolean and any(own.dtype == np.bool_ for own in values.values()):
             self._set_boolean()
@@ -187,12 +188,17 @@ class Recorder:
         if kind == "initial":
             self._initial += [(step, name) for name in scores]
         trained_field = csv_field(trained) if trained is not None else ""
-        lines = []
+        lines, train_lines = [], []
         of_subsets: list[tuple[int, int, NDArray[np.bool_]]] = []
         of_whole_sets: list[tuple[int, int, NDArray[np.bool_]]] = []
         for name, score in scores.items():
-            count = len(values[name])
-            lines.append(f"{step},{trained_field},{csv_field(name)},{kind},{score!r},{count}")
+            count, train_of = len(values[name]), tasks[name].train_of
+            tested = csv_field(name if train_of is None else train_of)
+            line = f"{step},{trained_field},{tested},{kind},{score!r},{count}"
+            if train_of is not None:
+                train_lines.append(line)
+                continue
+            lines.append(line)
             if self._per_example and values[name].dtype == np.bool_:
                 file = self._per_example_file(kind, tasks[name], step, score)
                 if file is not None:
@@ -201,13 +207,14 @@ class Recorder:
                     rows.append((number, step, values[name].astype(np.bool_, copy=False)))
         if kind != "initial":
             for name, score in scores.items():
-                if name in self._control:
+                if name in self._control or tasks[name].train_of is not None:
                     continue
                 live_task = self.live.tasks.get(name)
                 if live_task is None or live_task.last_step != step:  # a probe takes precedence
                     self.live.update(step, name, score, len(values[name]))
-        confusion = format_counts(step, trained, predictions if self._per_example else {})
-        self.writer.append_points(lines, of_subsets, of_whole_sets, confusion)
+        of_tests = {k: v for k, v in predictions.items() if tasks[k].train_of is None}
+        confusion = format_counts(step, trained, of_tests if self._per_example else {})
+        self.writer.append_points(lines, of_subsets, of_whole_sets, confusion, train_lines)
         return scores
 
     def write_gradients(self, step: int, trained: str | None, norms: Sequence[str]) -> None:

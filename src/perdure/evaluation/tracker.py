@@ -229,7 +229,7 @@ class RunTracker:
         for task, examples in values.items():
             self._costs.add_evaluated(task, len(examples))
         scores = self.recorder.write(
-            kind, step, trained, values, self._tasks.sets, predictions or {}
+            kind, step, trained, values, self._tasks.series, predictions or {}
         )
         self._log.write(kind, step, scores)
         score = self._engine.scorer.score
@@ -251,13 +251,13 @@ class RunTracker:
         )
         with preserve_state(model):  # loading data may run the user's code
             self._costs.begin_task(task.name, train_data)
-            for evaluated in (task, *self._tasks.control):
+            for evaluated in self._tasks.with_train([task, *self._tasks.control]):
                 evaluated.load()
         self.recorder.begin_task(task, self._lifecycle.step)
 
     def estimate_costs(self, model: object, task: EvalSet) -> None:
         """Count the operations of evaluations, and of one pass over the training data."""
-        evaluated = [self._tasks.sets[name] for name in self._costs.evaluated_tasks]
+        evaluated = [self._tasks.series[name] for name in self._costs.evaluated_tasks]
         self._costs.estimate(model, task, evaluated, self._engine.scorer)
 
     def end_task(self, task: str, model: object) -> None:

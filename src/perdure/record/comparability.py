@@ -10,6 +10,7 @@ from ..metrics.runs import note_equal_runs
 from .group_names import differing_keys, format_order, format_seeds
 from .grouping import Groups, pooling_notes
 from .io.files import InputError
+from .run_folder import holds_training_examples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,6 +57,9 @@ def explain_mixture(runs: Sequence[RunRef]) -> str | None:
         if len(counts) > 1:
             listed = ", ".join(f"{value} ({count})" for value, count in counts.most_common(5))
             return f"the runs are of {len(counts)} {what}: {listed}"
+    on_train = sum(holds_training_examples(run.path) for run in runs)
+    if 0 < on_train < len(runs):
+        return f"{on_train} of {len(runs)} are evaluations of training examples, not of test sets"
     return None
 
 

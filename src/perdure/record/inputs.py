@@ -22,7 +22,7 @@ from .formats.per_example import add_per_example
 from .io.files import InputError, open_stream, read_limited, unreadable
 from .points import MatrixFields
 from .run import add_costs, read_log, read_points_of_run, read_run
-from .run_folder import RunFolder
+from .run_folder import RunFolder, holds_training_examples
 from .run_index import RunRef, list_matrices
 from .score_input import InputOptions, ScoreInput
 
@@ -160,8 +160,12 @@ def _read_file(ref: RunRef, options: InputOptions) -> ScoreInput:
         (entry,) = parse_matrices(data, name)
         return _score_matrix(entry, options, name)
     if path != "-" and folder.has_metadata():
-        return read_points_of_run(data, options, folder, name, finished=finished)
-    return read_log(data, name, options)
+        result = read_points_of_run(data, options, folder, name, finished=finished)
+    else:
+        result = read_log(data, name, options)
+    if holds_training_examples(path):
+        result.notes.append(f"{name}: evaluated on training examples, not on test sets")
+    return result
 
 
 def _score_matrix(entry: MatrixEntry, options: InputOptions, name: str) -> ScoreInput:

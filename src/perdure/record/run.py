@@ -43,13 +43,15 @@ class Run(ScoreInput):
     """Everything that a run folder holds, as arrays.
 
     `summary()` returns every metric; `finished` says whether the run has ended, and `metadata`
-    is what run.json says about it.
+    is what run.json says about it. `train_points` are evaluations of training examples, which no
+    metric uses.
     """
 
     folder: Path = Path()
     finished: bool = False
     metadata: RunMetadata = field(default_factory=RunMetadata)
     gradients: Gradients | None = None
+    train_points: Points | None = None
 
     def describe(self) -> list[tuple[str, str]]:
         """Return where the run is, how far it got and what it holds, for `print`."""
@@ -85,7 +87,7 @@ def open_run(path: str | os.PathLike[str], *, per_example: bool = True) -> Run:
     try:
         contents = read_run(folder, InputOptions(), per_example=per_example)
         metadata = folder.metadata() if folder.has_metadata() else RunMetadata()
-        gradients = folder.gradients()
+        gradients, train_points = folder.gradients(), folder.train_points()
     except OSError as error:
         raise unreadable(path, error) from None
     return Run(
@@ -94,6 +96,7 @@ def open_run(path: str | os.PathLike[str], *, per_example: bool = True) -> Run:
         finished=finished,
         metadata=metadata,
         gradients=gradients,
+        train_points=train_points,
     )
 
 

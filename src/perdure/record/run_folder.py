@@ -16,6 +16,7 @@ import msgspec
 
 from .formats.confusion import Confusion, read_confusion
 from .formats.gradients import Gradients, read_gradients
+from .formats.points import read_points
 from .io.append import replace
 from .io.files import open_regular, read_file, read_json
 from .io.lock import is_locked
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from .io.safe_folder import FileStamp
+    from .points import Points
 
-__all__ = ["RunFolder", "RunState", "RunStatus"]
+__all__ = ["RunFolder", "RunState", "RunStatus", "holds_training_examples"]
 
 RUN_FILE = "run.json"
 POINTS_FILE = "points.csv"
+TRAIN_POINTS_FILE = "train_points.csv"
 COSTS_FILE = "costs.csv"
 GRADIENTS_FILE = "gradients.csv"
 CONFUSION_FILE = "confusion.csv"
@@ -60,6 +63,16 @@ class RunStatus(NamedTuple):
 
     state: RunState
     reason: str = ""
+
+
+def holds_training_examples(path: str) -> bool:
+    """Return whether a file has the evaluations of training examples, not of test sets.
+
+    Example:
+        >>> holds_training_examples("run/train_points.csv"), holds_training_examples("points.csv")
+        (True, False)
+    """
+    return os.path.basename(path) == TRAIN_POINTS_FILE  # noqa: PTH119
 
 
 class RunFiles(NamedTuple):
@@ -222,6 +235,14 @@ class RunFolder:
         """Return the recorded gradient norms, None if there are none."""
         text, path = self._read_growing_table(GRADIENTS_FILE)
         return read_gradients(text, path)[0] if text else None
+
+    def train_points(self) -> Points | None:
+        """Return the evaluations of training examples, None if there are none."""
+        text, path = self._read_growing_table(TRAIN_POINTS_FILE)
+        if not text[text.find("\n") + 1 :].strip():  # at most a header
+            return None
+        scale = self.scoring_metadata().score_scale(self.metadata_path)
+        return read_points(text, path, scale=scale, ours=True)
 
     def confusion(self) -> Confusion | None:
         """Return how often each class was predicted at task ends, None if it is not recorded."""

@@ -41,7 +41,7 @@ SCHEMA = 3  # of run.json
 # Keys of a config that follow from the others, or may differ between seeds.
 DERIVED_KEYS = (
     "seed", "tasks", "task_classes", "class_names", "examples", "normalised_by", "data",
-    "data_path", "deviations",
+    "data_path", "deviations", "evaluate_train",
 )  # fmt: skip
 TEST_SET = ("validation_split", 0)  # evaluated on the test set, as most runs: not worth naming
 # How a run was evaluated, as far as it changes the numbers; where and in what batches does not.

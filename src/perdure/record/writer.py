@@ -33,6 +33,7 @@ from .run_folder import (
     PER_EXAMPLE_FOLDER,
     POINTS_FILE,
     RUN_FILE,
+    TRAIN_POINTS_FILE,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ POINTS_HEADER = b"step,trained,tested,kind,score,n\n"
 HEADERS = {
     GRADIENTS_FILE: b"step,trained,plasticity,stability\n",
     CONFUSION_FILE: b"step,trained,tested,label,predicted,count\n",
+    TRAIN_POINTS_FILE: POINTS_HEADER,
 }
 OUR_FILES = (RUN_FILE, POINTS_FILE, COSTS_FILE, *HEADERS, FAILED_FILE, DONE_FILE)
 
@@ -174,19 +176,22 @@ class RunWriter:
         subsets: Sequence[Result] = (),
         whole_sets: Sequence[Result] = (),
         confusion: Sequence[str] = (),
+        train: Sequence[str] = (),
     ) -> None:
-        """Append the lines of one evaluation, its per-example results and lines of confusion.csv.
+        """Append the lines of one evaluation, and what belongs to it in other files.
 
         Results are (number of the task, step, right or wrong per example), on subsets and on whole
-        sets. They are written first: an evaluation that has its lines has its results. If the disk
-        refuses, what is left is written by the next call.
+        sets. `confusion` are lines of confusion.csv and `train` of train_points.csv. All of these
+        are written first: an evaluation that has its lines has its results. If the disk refuses,
+        what is left is written by the next call.
         """
         self._check_open()
         assert self._points is not None
         self._per_example.queue(subsets, whole=False)
         self._per_example.queue(whole_sets, whole=True)
-        if confusion:
-            self._queue_lines(CONFUSION_FILE, confusion)
+        for name, more in ((CONFUSION_FILE, confusion), (TRAIN_POINTS_FILE, train)):
+            if more:
+                self._queue_lines(name, more)
         self._points.queue(("\n".join(lines) + "\n").encode())
         if not self._batched:
             self._flush()

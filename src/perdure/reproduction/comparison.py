@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import statistics
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from .._display import count_of
 from ..studies import make_study
@@ -24,6 +27,7 @@ __all__ = [
     "collect_measurements",
     "compare_with_published",
     "count_agreement",
+    "count_sds",
     "list_measured_rows",
 ]
 
@@ -160,17 +164,29 @@ def count_agreement(rows: Sequence[ComparisonRow], *, percent: bool) -> Agreemen
     counts = {"within_one_sd": 0, "within_two_sds": 0, "beyond": 0, "not_measured": 0}
     for row in rows:
         if row.published is not None and row.id != "rank":
-            counts[_agreement(row, 100 if percent else 1)] += 1
+            counts[_agreement(count_sds(row, percent=percent))] += 1
     return Agreement(**counts)
 
 
-def _agreement(row: ComparisonRow, unit: float) -> str:
+def count_sds(row: ComparisonRow, *, percent: bool) -> float | None:
+    """Return the difference in the SDs of `Agreement`; None if the number was not measured.
+
+    Example:
+        >>> count_sds(ComparisonRow("3", {}, "", "acc", 90.0, None, [93.0]), percent=True)
+        2.0
+    """
     if row.difference is None:
-        return "not_measured"
+        return None
     own_sd = row.sd if len(row.values) >= 3 else None
-    sds = abs(row.difference) / (row.published_sd or own_sd or 0.015 * unit)
-    sds = round(sds, 9)  # 92.7 - 92.3 is a little more than .4
-    return "within_one_sd" if sds <= 1 else "within_two_sds" if sds <= 2 else "beyond"
+    fallback = 1.5 if percent else 0.015
+    # 92.7 - 92.3 is a little more than .4
+    return round(row.difference / (row.published_sd or own_sd or fallback), 9)
+
+
+def _agreement(sds: float | None) -> str:
+    if sds is None:
+        return "not_measured"
+    return "within_one_sd" if abs(sds) <= 1 else "within_two_sds" if abs(sds) <= 2 else "beyond"
 
 
 def compare_with_published(measurements: Measurements) -> list[ComparisonRow]:
@@ -186,49 +202,47 @@ def list_measured_rows(measurements: Measurements, ids: Sequence[str]) -> list[C
     for cell in measurements.cells:
         factors = {name: value for name, value in cell.cell.items() if value is not None}
         for id_ in ids:
-            values, reason = _measure(measurements, id_, factors)
-            if not reason:
+            with suppress(NotMeasuredError):
+                values = measurements.values(id_, factors)
                 rows.append(ComparisonRow("", factors, "", id_, None, None, values))
     return rows
 
 
 def _compare_row(measurements: Measurements, published: PublishedRow) -> list[ComparisonRow]:
-    details = [f"every {published.subsample}"] if published.subsample > 1 else []
+    details = ["training examples"] if published.on == "train" else []
+    details += [f"every {published.subsample}"] if published.subsample > 1 else []
     details += [published.weights] if published.weights else []
-    factors, subsample = published.factors, published.subsample
     rows = []
     for id_ in published.values:
         mean, sd = published.mean_and_sd(id_)
-        values: Sequence[float] = ()
+        values, reason = _measure(measurements, id_, published)
         own_values: Sequence[float] = ()
-        reason = published.not_measured or ""
-        if not reason:
-            values, reason = _measure(measurements, id_, factors, subsample, published.weights)
         if values and measurements.result.counting == "De Lange":
-            own_values = measurements.values(id_, factors, subsample=subsample, as_published=False)
+            own_values, _ = _measure(measurements, id_, published, as_published=False)
         if own_setting := measurements.result.own_settings.get(published.setting or ""):
-            own_values, _ = _measure(measurements, id_, {**factors, "setting": own_setting})
+            named = msgspec.structs.replace(published, setting=own_setting)
+            own_values, _ = _measure(measurements, id_, named)
         rows.append(
             ComparisonRow(
-                published.table, factors, ", ".join(details), id_, mean, sd, values, own_values,
-                reason,
+                published.table, published.factors, ", ".join(details), id_, mean, sd, values,
+                own_values, reason,
             )
         )  # fmt: skip
     return rows if published.rank is None else [*rows, _compare_rank(measurements, published)]
 
 
 def _measure(
-    measurements: Measurements,
-    id_: str,
-    factors: Mapping[str, str],
-    subsample: int = 1,
-    weights: str | None = None,
+    measurements: Measurements, id_: str, row: PublishedRow, *, as_published: bool = True
 ) -> tuple[Sequence[float], str]:
-    """Return a metric of every run, or the reason why there is none."""
+    """Return a metric of every run of a published row, or the reason why there is none."""
     try:
-        return measurements.values(id_, factors, subsample=subsample, weights=weights), ""
+        values = measurements.values(
+            id_, row.factors, subsample=row.subsample, weights=row.weights,
+            as_published=as_published, on_train=row.on == "train",
+        )  # fmt: skip
     except NotMeasuredError as error:
         return (), str(error)
+    return values, ""
 
 
 def _compare_rank(measurements: Measurements, published: PublishedRow) -> ComparisonRow:

@@ -54,7 +54,7 @@ class Measurements:
         self.result = result
         self.cells = [cell for cell in cells if cell.folders]
         self._runs: dict[Path, Run] = {}
-        self._summaries: dict[tuple[Path, int, bool], Summary] = {}
+        self._summaries: dict[tuple[Path, int, bool, bool], Summary] = {}
 
     def find_cell(self, factors: Mapping[str, str]) -> CellRuns:
         """Return the one cell that has these factors, or raise NotMeasuredError."""
@@ -73,30 +73,34 @@ class Measurements:
             self._runs[folder] = open_run(folder)
         return self._runs[folder]
 
-    def summary(self, folder: Path, subsample: int = 1, *, as_published: bool = True) -> Summary:
+    def summary(
+        self, folder: Path, subsample: int = 1, *, as_published: bool = True, on_train: bool = False
+    ) -> Summary:
         """Return a run's metrics.
 
         Args:
             folder: Folder of the run.
             subsample: Count only every n-th evaluation.
             as_published: Count evaluations as the paper does, not as `perdure explain` defines.
+            on_train: Of the evaluations of training examples instead of test sets.
         """
         as_de_lange = as_published and self.result.counting == "De Lange"
-        key = (folder, subsample, as_de_lange)
+        key = (folder, subsample, as_de_lange, on_train)
         if key not in self._summaries:
             run = self.run(folder)
-            if run.points is None:
-                raise NotMeasuredError(f"{folder} has no points")
+            points = run.train_points if on_train else run.points
+            if points is None:
+                what = "was not evaluated on training examples" if on_train else "has no points"
+                raise NotMeasuredError(f"{folder} {what}")
             stream = None  # runs evaluated only at task ends: a stream takes time and adds nothing
-            if (run.points.kind == PROBE).any():
-                stream = run.points.stream(subsample=subsample)
+            if (points.kind == PROBE).any():
+                stream = points.stream(subsample=subsample)
                 if as_de_lange:
                     epochs = _count_epochs(run.metadata.config)
-                    stream = count_as_de_lange(run.points, subsample, epochs).stream()
+                    stream = count_as_de_lange(points, subsample, epochs).stream()
             options = SummaryOptions(epsilon=self.result.epsilon)
-            self._summaries[key] = summary(
-                run.matrix, stream=stream, costs=run.costs, options=options
-            )
+            matrix = points.matrix() if on_train else run.matrix
+            self._summaries[key] = summary(matrix, stream=stream, costs=run.costs, options=options)
         return self._summaries[key]
 
     def values(
@@ -107,10 +111,12 @@ class Measurements:
         subsample: int = 1,
         weights: str | None = None,
         as_published: bool = True,
+        on_train: bool = False,
     ) -> list[float]:
         """Return a metric of every run of a cell, or raise NotMeasuredError with the reason."""
         folders = self.find_cell(factors).folders
-        runs = [self.summary(folder, subsample, as_published=as_published) for folder in folders]
+        counting = {"as_published": as_published, "on_train": on_train}
+        runs = [self.summary(folder, subsample, **counting) for folder in folders]
         if as_published and self.result.counting == "De Lange":
             id_ = DE_LANGE_IDS.get(id_, id_)
         if id_ in ("clscore", "clstability"):

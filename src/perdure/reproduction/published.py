@@ -55,9 +55,9 @@ class PublishedRow(CellFilter, frozen=True, forbid_unknown_fields=True, kw_only=
     table: str
     values: dict[str, float | tuple[float, float]]
     subsample: int = 1  # every how many evaluations are counted
+    on: Literal["test", "train"] = "test"  # which examples were evaluated
     weights: str | None = None  # of CLscore, by their name in the file
     rank: int | None = None
-    not_measured: str | None = None  # why this row is not measured
 
     def mean_and_sd(self, id_: str) -> tuple[float, float | None]:
         """Return a published mean, and its SD if one is printed."""

@@ -18,6 +18,9 @@ from .split import split
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from .own import OwnScenario
     from .registry import HyperparameterValue
     from .scenario import Scenario, Setting
@@ -116,18 +119,25 @@ def make_scenario(
         raise InputError(f"{name} has images of a fixed size; leave size out")
     if spec.kind == "split":
         scenario = split(spec.data[0], tasks or spec.tasks, order=order, setting=setting, name=name)
-        if tasks in (None, spec.tasks):
-            return scenario
-        note = f"{tasks} tasks, where the benchmark has {spec.tasks}"
-        return replace(scenario, deviations=(note, *scenario.deviations))
-    if spec.kind == "sequence":
-        return _make_sequence(spec, setting, size, name)
-    if spec.kind == "rotated":
-        angles = [-90 + k * spec.options["phi"] for k in range(spec.tasks)]
-        maps = make_rotations(MNIST_SIZE, angles)
+        if tasks not in (None, spec.tasks):
+            note = f"{tasks} tasks, where the benchmark has {spec.tasks}"
+            scenario = replace(scenario, deviations=(note, *scenario.deviations))
+    elif spec.kind == "sequence":
+        scenario = _make_sequence(spec, setting, size, name)
     else:
-        maps = make_permutations(MNIST_SIZE, spec.tasks)
-    return map_domains(spec.data[0], maps, setting=setting, name=name)
+        scenario = map_domains(spec.data[0], _make_maps(spec), setting=setting, name=name)
+    if spec.normalization is None:
+        return scenario
+    mean, std = spec.normalization
+    count = len(scenario.mean)  # one for all tasks, or one per task
+    return replace(scenario, mean=(mean,) * count, std=(std,) * count)
+
+
+def _make_maps(spec: ScenarioSpec) -> dict[str, NDArray[np.int64]]:
+    """Return the pixel map of each task of Rotated-MNIST or Permuted-MNIST."""
+    if spec.kind == "permuted":
+        return make_permutations(MNIST_SIZE, spec.tasks)
+    return make_rotations(MNIST_SIZE, [-90 + k * spec.options["phi"] for k in range(spec.tasks)])
 
 
 def _make_sequence(spec: ScenarioSpec, setting: Setting, size: int | None, name: str) -> Scenario:

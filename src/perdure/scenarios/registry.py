@@ -41,6 +41,8 @@ class ScenarioSpec(NamedTuple):
     tasks: int
     options: Mapping[str, int] = MappingProxyType({})  # phi, size, max_per_class
     defaults_by_setting: Mapping[Setting, TrainingDefaults] = MappingProxyType({})  # if they differ
+    # Mean and std per channel, where its paper has others than the dataset.
+    normalization: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     own: OwnScenario | None = None  # what is known about a user's own data
 
     def defaults_for(self, setting: Setting | None) -> TrainingDefaults:
@@ -116,6 +118,8 @@ _M2I = TrainingDefaults(  # 50 epochs as in the paper; its released settings of 
         "lwf": {"alpha": 2.0, "temperature": 1.0},
     },
 )
+# De Lange et al. 2023 normalize all their color images so.
+_DE_LANGE_NORMAL = ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
 MNIST_SIZE = (28, 28)
 _DOMAINS = ("clipart", "painting", "real", "sketch")
 _M2I_ORDER = ("mnist", "omniglot-magi", "fashion-mnist", "svhn", "cifar10", "tiny-imagenet-10")
@@ -135,7 +139,7 @@ SCENARIOS: dict[str, ScenarioSpec] = {
     ),
     "split-cifar10": ScenarioSpec(
         "CIFAR-10, two classes per task (De Lange et al. 2023)",
-        "split", ("cifar10",), "class", _CIFAR, 5,
+        "split", ("cifar10",), "class", _CIFAR, 5, normalization=_DE_LANGE_NORMAL,
     ),
     "split-cifar100": ScenarioSpec(
         "CIFAR-100, ten classes per task (Diaz-Rodriguez et al. 2018, Michel et al. 2023)",
@@ -147,6 +151,7 @@ SCENARIOS: dict[str, ScenarioSpec] = {
         "split", ("mini-imagenet",), "class",
         TrainingDefaults("resnet18-slim", batch=128, lr=0.1,
               strategies={"replay": {"alpha": 0.5, "memory": 10_000}}), 20,
+        normalization=_DE_LANGE_NORMAL,
     ),
     "split-tiny-imagenet": ScenarioSpec(
         "Tiny ImageNet, two classes per task",
@@ -183,12 +188,14 @@ SCENARIOS: dict[str, ScenarioSpec] = {
         "Mini-DomainNet: clipart, painting, real, sketch (De Lange et al. 2023)",
         "sequence", tuple(f"mini-domainnet-{domain}" for domain in _DOMAINS), "domain",
         TrainingDefaults("resnet18-slim", iterations=300, batch=128, lr=0.1,
-              strategies={"replay": {"alpha": 0.3, "memory": 1000}}), 4, {"size": 96},
+              strategies={"replay": {"alpha": 0.3, "memory": 1000},
+                          "lwf": {"alpha": 1.0, "temperature": 2.0}}), 4, {"size": 96},
+        normalization=_DE_LANGE_NORMAL,
     ),
     "split-speech-commands": ScenarioSpec(
         "Synthetic Speech Commands, two words per task (De Lange et al. 2023, Figure 8)",
-        "split", ("synthetic-speech-commands",), "class",
+        "split", ("synthetic-speech-commands-20",), "class",
         TrainingDefaults("speech-mlp", iterations=200, optimizer="adam", lr=0.0001,
-              strategies={"replay": {"alpha": 0.5, "memory": 3000}}), 15,
+              strategies={"replay": {"alpha": 0.5, "memory": 2000}}), 10,
     ),
 }  # fmt: skip

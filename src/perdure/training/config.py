@@ -47,7 +47,7 @@ OPTIMIZERS: dict[str, dict[str, float]] = {
 NOT_HASHED: dict[str, object] = {
     "schedule": "constant", "schedule_options": {"warmup": 0}, "task_order": None,
     "num_tasks": None, "input": None, "precision": "default", "channels_last": False,
-    "channels": None, "data_path": ..., "data_sha256": None,
+    "channels": None, "data_path": ..., "data_sha256": None, "evaluate_train": False,
 }  # fmt: skip
 # The same for options of strategies and models.
 NOT_HASHED_OPTIONS: dict[str, object] = {
@@ -85,6 +85,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     subset: int | None = 1000
     resample: bool = False
     unseen: bool = False
+    evaluate_train: bool = False  # also on training examples, which no metric uses
     per_example: bool = True
     gradients: int | None = None
     threads: int = 1

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..models import Network
-    from ..scenarios import Scenario, Setting
+    from ..scenarios import Scenario, Setting, Task
     from ..strategies import Rows, Strategy
     from .config import RunConfig
 
@@ -189,14 +189,16 @@ def build_evaluator(
         scores: Tensor = model(x, names.index(task))
         return scores
 
-    def data(rows: Rows) -> Callable[[], tuple[Tensor, Tensor]]:
-        return lambda: test.take(rows)[:2]
+    def data(examples: Examples, rows: Rows) -> Callable[[], tuple[Tensor, Tensor]]:
+        return lambda: examples.take(rows)[:2]
+
+    def make_task(task: Task) -> EvalTask:
+        train = data(strategy.examples, task.train) if config.evaluate_train else None
+        classes = task.classes if heads else None
+        return EvalTask(data(test, task.test), classes=classes, train=train)
 
     return Evaluator(
-        {
-            task.name: EvalTask(data(task.test), classes=task.classes if heads else None)
-            for task in scenario.tasks
-        },
+        {task.name: make_task(task) for task in scenario.tasks},
         every=config.every,
         subset=Subset(config.subset, seed=config.seed, resample=config.resample),
         unseen=config.unseen,

@@ -108,6 +108,9 @@ class EvaluationOptions:
         resample: Draw a new subset for every evaluation instead of a fixed one. The minima of
             noisy scores are then too low.
         unseen: Also evaluate tasks that have not been learned yet.
+        evaluate_train: Also evaluate on training examples of each task, and on all of them at the
+            end of each task. They are recorded apart, in train_points.csv, and no metric uses
+            them.
         per_example: Record which examples were classified correctly, as confidence intervals
             require.
         gradients: Record the gradient norms of the loss on new data and of the loss that protects
@@ -120,6 +123,7 @@ class EvaluationOptions:
     subset: IntOrAll = 1000
     resample: Flag = False
     unseen: Flag = False
+    evaluate_train: Flag = False
     per_example: Annotated[bool, Parameter(negative="--no-per-example")] = True
     gradients: PositiveInt | None = None
     validation_split: float = 0.0

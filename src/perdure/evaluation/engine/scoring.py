@@ -123,6 +123,7 @@ class Scorer:
         self.trained: set[str] = set()  # tasks whose labels the model must have outputs for
         self.warnings: set[str] = set()  # about the model's outputs
         self.classes: dict[str, Sequence[int]] = {}  # by task; the others are masked
+        self.train_of: dict[str, str] = {}  # the task of each set of training examples
         self.batch_size = batch_size
         called = self.function or self.forward
         self._takes_task = "task" in inspect.signature(called).parameters
@@ -149,6 +150,8 @@ class Scorer:
         groups: list[list[TaskRows]] = []
         for task in tasks:
             fits = groups and row_layout(groups[-1][0][1:]) == row_layout(task[1:])
+            # So that test examples pass through the model in the same batches as without them.
+            fits = fits and (groups[-1][0][0] in self.train_of) == (task[0] in self.train_of)
             if fits and not (self._takes_task or isinstance(self.score, TokenScore)):
                 groups[-1].append(task)
             else:
@@ -273,7 +276,8 @@ class Scorer:
     ) -> object:
         """Return what score or forward returns, passing the name of the task if it takes it."""
         takes_task = self._takes_task and function is (self.function or self.forward)
-        keywords = {"task": rows.spans[0].task} if takes_task else {}
+        task = rows.spans[0].task
+        keywords = {"task": self.train_of.get(task, task)} if takes_task else {}
         with nullcontext() if rows.modules_checked else refuse_unknown_modules(model):
             output = function(user_model(model), *inputs, **keywords)
         rows.modules_checked = True

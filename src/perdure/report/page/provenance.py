@@ -25,7 +25,7 @@ OPTIONS: dict[str, object] = {
     "early_stopping_split": 0.0, "validation_split": 0.0, "gradients": None, "threads": 1,
     "device": None, "precision": "default",
 }  # fmt: skip
-FLAGS = ("mask_unseen", "resample", "unseen", "channels_last")
+FLAGS = ("mask_unseen", "resample", "unseen", "evaluate_train", "channels_last")
 
 
 class MethodProvenance(NamedTuple):
