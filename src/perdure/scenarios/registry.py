@@ -182,7 +182,7 @@ SCENARIOS: dict[str, ScenarioSpec] = {
         "sequence", _M2I_ORDER[::-1], "class", _M2I, 6, {"size": 64, "max_per_class": 500},
     ),
     "split-m2i": ScenarioSpec(
-        "the 70 classes of the datasets of M2I, two per task: a long stream (shuffle it by an order)",
+        "the 70 classes of the datasets of M2I, two per task: a long stream",
         "split", _M2I_ORDER, "class", _STREAM, 35, {"size": 32, "max_per_class": 500},
     ),
     **{
