@@ -22,7 +22,7 @@ STUDIES = Path(__file__).parents[1] / "studies"
 
 def run_script(path: str, tmp_path: Path, *arguments: str | Path) -> Path:
     """Run a copy of a script, so that it writes its results next to the copy."""
-    copy = shutil.copy(STUDIES / path, tmp_path)
+    copy = str(shutil.copy(STUDIES / path, tmp_path))
     with patch.object(sys, "argv", [path, *map(str, arguments)]):
         runpy.run_path(copy, run_name="__main__")
     return tmp_path / "results.json"
