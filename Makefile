@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins plotly pictures notebooks lock clean
+.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors conformance fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins plotly pictures notebooks lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -109,6 +109,21 @@ $(FRAMEWORKS)/installed: tests/frameworks/requirements.txt
 	$(FRAMEWORKS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps -e .
 	@touch $@
 
+# The table of docs/conformance.md: the vectors in conformance/ given to other tools' own code.
+# Renate requires Python below 3.11, but its metrics need nothing else; continuum does not state
+# that it needs six; CapyMOA needs Java.
+CONFORMANCE := .venv-conformance
+conformance: $(CONFORMANCE)/installed
+	for adapter in conformance/adapters/*.py; do $(CONFORMANCE)/bin/python conformance/tools.py $$adapter || exit 1; done
+	@$(CONFORMANCE)/bin/python conformance/tools.py
+
+$(CONFORMANCE)/installed: conformance/requirements.txt
+	$(PYTHON) -m venv $(CONFORMANCE)
+	$(CONFORMANCE)/bin/python -m pip --disable-pip-version-check --quiet install torch==2.13.0
+	$(CONFORMANCE)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	$(CONFORMANCE)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --ignore-requires-python renate==0.5.2
+	@touch $@
+
 # Pins the datasets to the current revisions on the hub; review the difference before you commit.
 pins: .venv/dev
 	$(BIN)/python -m perdure.data._pins
@@ -172,4 +187,4 @@ lock:
 	rm -rf .lock
 
 clean:
-	rm -rf .venv .venv-peers .venv-frameworks .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers .venv-frameworks .venv-conformance .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -23,7 +23,7 @@ TASKS = {
     "split-digits": 5, "split-mnist": 5, "split-fashion-mnist": 5, "split-cifar10": 5,
     "split-cifar100": 10, "split-mini-imagenet": 20, "split-tiny-imagenet": 100,
     "rotated-mnist-10": 3, "rotated-mnist-30": 3, "rotated-mnist-60": 3, "rotated-mnist-80": 3,
-    "m2i": 6, "i2m": 6,
+    "m2i": 6, "i2m": 6, "split-m2i": 35,
 }  # fmt: skip
 
 

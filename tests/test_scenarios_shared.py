@@ -11,6 +11,7 @@ import pytest
 
 from perdure.record import InputError
 from perdure.scenarios import SCENARIOS, make_scenario
+from perdure.training import make_config
 
 from .data_helpers import grey, picture, write_parquet
 from .run_helpers import made_up, named
@@ -101,6 +102,41 @@ def test_words_are_learned_two_at_a_time_in_the_order_of_cossu_et_al(
     assert len(scenario.tasks) == 10
     assert [len(task.train) for task in scenario.tasks] == [4] * 10
     assert scenario.shape == (1, 40, 101)
+
+
+def several(name: str) -> Dataset:
+    """Return made-up datasets of 10 or 20 classes; two of them share their class names."""
+    made = made_up(20 if "omniglot" in name else 10, 40, (1, 6, 6), name)
+    if name in ("mnist", "svhn"):
+        return made
+    return replace(made, classes=tuple(f"{name} {label}" for label in made.classes))
+
+
+def test_the_long_stream_has_every_class_of_six_datasets_once() -> None:
+    with patch("perdure.scenarios.make.load", several):
+        scenario = make_scenario("split-m2i", order=0, size=4)
+        packs = [several(name) for name in SCENARIOS["m2i"].data]
+    assert len(scenario.tasks) == 35
+    assert scenario.outputs == len(set(scenario.class_names)) == 70
+    assert {"mnist c3", "svhn c3", "cifar10 c3"} <= set(scenario.class_names)
+    assert list(scenario.data) == [data.name for data in packs]
+    assert scenario.deviations[0] == "images of 4x4, where the benchmark has 32x32"
+    assert "mnist: made up" in scenario.deviations
+    assert {len(task.train) for task in scenario.tasks} <= {4, 6, 8}  # 4 of 10, 2 of 20 classes
+    svhn = packs[3]
+    output = scenario.class_names.index("svhn c3")
+    rows = np.flatnonzero(scenario.train.y == output)
+    darkness = [float(x.mean()) for x in svhn.train.x[svhn.train.y == 3]]
+    assert np.allclose([x.mean() for x in scenario.train.x[rows]], darkness, atol=12)
+
+
+def test_the_long_stream_can_be_divided_otherwise() -> None:
+    with patch("perdure.scenarios.make.load", several):
+        scenario = make_scenario("split-m2i", tasks=7, size=4)
+    assert [len(task.classes) for task in scenario.tasks] == [10] * 7
+    assert make_config("split-m2i", "replay", num_tasks=70, image_size=16).num_tasks == 70
+    with pytest.raises(InputError, match="70 classes"):
+        make_config("split-m2i", "replay", num_tasks=71)
 
 
 def test_the_small_m2i_has_ten_images_a_class() -> None:

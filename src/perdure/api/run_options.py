@@ -30,7 +30,8 @@ class ConfigOptions(TypedDict, total=False):
         num_tasks: Number of tasks that the classes are divided into.
         input: What the examples of your own arrays are: "images", "features" or "tokens".
         channels: Where the channels of your own arrays are: "first" or "last".
-        image_size: Height and width of the images of m2i, i2m and your own folder of images.
+        image_size: Height and width of the images of m2i, i2m, split-m2i and your own folder of
+            images.
         boundaries: Task boundaries: "sharp", "blurred" or "none".
         blur: Fraction of examples that blurred tasks share, or by which tasks overlap.
         patience: Number of epochs without a better score after which a task stops.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .claim import Claim, claim_less, find_plateau, not_measured
+from .claim import Claim, claim_less, not_measured
 from .delange_claims import DE_LANGE_CLAIMS
-from .measurements import NotMeasuredError
+from .michel_claims import MICHEL_CLAIMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from .measurements import Measurements
 
 __all__ = ["CLAIMS", "check_claims"]
-
-# RAA plateaus in Michel et al. 2023: scenario, strategy, first task of the plateau
-PLATEAUS = (
-    ("split-tiny-imagenet", "gdumb", 25),
-    ("split-tiny-imagenet", "replay", 65),
-    ("split-cifar100", "replay", None),
-)
-PLATEAU_TOLERANCE = 15  # tasks
 
 
 def check_claims(measurements: Measurements) -> list[Claim]:
@@ -59,50 +51,6 @@ def _check_diaz(runs: Measurements) -> list[Claim]:
     ]
 
 
-def _check_michel(runs: Measurements) -> list[Claim]:
-    """Return the claims of Michel et al. 2023."""
-    claims = []
-    for scenario in ("split-cifar100", "split-tiny-imagenet"):
-        raf = {}
-        for name in ("replay", "naive", "gdumb"):
-            ids = ("aa", "raa", "af", "raf")
-            ends = {id_: _curve_ends(runs, id_, scenario, name) for id_ in ids}
-            rise = {id_: last - first for id_, (first, last) in ends.items()}
-            raf[name] = rise["raf"]
-            label = f"{scenario}, {name}"
-            claims.append(claim_less(f"{label}: AA falls", rise["aa"], 0))
-            claims.append(claim_less(f"{label}: RAF rises more than AF", rise["af"], rise["raf"]))
-            if name == "naive":
-                claims.append(claim_less(f"{label}: RAA ends near zero", ends["raa"][1], 0.1))
-        text = f"{scenario}: RAF of GDumb rises less than that of ER"
-        claims.append(claim_less(text, raf["gdumb"], raf["replay"]))
-    return claims + [_check_plateau(runs, *plateau) for plateau in PLATEAUS]
-
-
-def _curve_ends(runs: Measurements, id_: str, scenario: str, strategy: str) -> tuple[float, float]:
-    """Return the first and the last defined value of a curve."""
-    try:
-        curve = runs.curve(id_, {"scenario": scenario, "strategy": strategy})
-    except NotMeasuredError:
-        return math.nan, math.nan
-    defined = [value for value in curve if not math.isnan(value)]
-    return defined[0], defined[-1]
-
-
-def _check_plateau(runs: Measurements, scenario: str, strategy: str, expected: int | None) -> Claim:
-    """Return whether RAA stops rising near the task that the paper names, or never stops."""
-    text = "has no plateau" if expected is None else f"is on a plateau from about task {expected}"
-    text = f"{scenario}, {strategy}: RAA {text}"
-    try:
-        start = find_plateau(runs.curve("raa", {"scenario": scenario, "strategy": strategy}))
-    except NotMeasuredError:
-        return not_measured(text)
-    if start is None:
-        return Claim(text, expected is None, "no plateau")
-    near = expected is not None and abs(start - expected) <= PLATEAU_TOLERANCE
-    return Claim(text, near, f"from task {start}")
-
-
 def _check_faber(runs: Measurements) -> list[Claim]:
     """Return the claims of Faber et al. 2023, its research questions 1 and 2."""
     claims = []
@@ -137,8 +85,8 @@ def _order_published(runs: Measurements, setting: str, strategy: str) -> list[st
 
 CLAIMS: dict[str, Callable[[Measurements], list[Claim]]] = {
     **DE_LANGE_CLAIMS,
+    **MICHEL_CLAIMS,
     "diaz-icifar100": _check_diaz,
-    "michel-online": _check_michel,
     "faber-vgg9": _check_faber,
     "faber-efficientnet": _check_faber,
 }

@@ -6,7 +6,7 @@ from .orders import draw_task_orders, reorder_tasks
 from .own import OwnScenario, is_own, locate_own
 from .registry import SCENARIOS, ScenarioSpec, TrainingDefaults
 from .scenario import SETTINGS, Provenance, Scenario, Setting, Task, get_provenance
-from .sequences import DatasetTask, chain_datasets
+from .sequences import DatasetTask, chain_datasets, merge_datasets
 from .split import order_classes, split
 from .streams import blur_boundaries, order_drifting_stream
 from .validation import hold_out_validation
@@ -34,6 +34,7 @@ __all__ = [
     "make_rotations",
     "make_scenario",
     "map_domains",
+    "merge_datasets",
     "order_classes",
     "order_drifting_stream",
     "reorder_tasks",

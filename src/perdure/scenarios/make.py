@@ -12,7 +12,8 @@ from ..record import InputError
 from .domains import make_permutations, make_rotations, map_domains
 from .own import EXPECTED, is_own, locate_own, make_own_scenario, read_own
 from .registry import MNIST_SIZE, SCENARIOS, ScenarioSpec, TrainingDefaults
-from .sequences import DatasetTask, chain_datasets
+from .scenario import get_provenance
+from .sequences import DatasetTask, chain_datasets, merge_datasets
 from .split import split
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ..data import Dataset
     from .own import OwnScenario
     from .registry import HyperparameterValue
     from .scenario import Scenario, Setting
@@ -94,7 +96,8 @@ def make_scenario(
         name: one of `SCENARIOS`, the path of your own data, or "module:function".
         setting: what is incremental; None for the published setting.
         order: the order of the classes, for scenarios that are split by class.
-        size: height and width of the images of a sequence; None for the published size.
+        size: height and width of the images, for scenarios of several datasets; None for the
+            published size.
         tasks: the number of tasks, for scenarios that are split by class.
         options: how to read your own data.
 
@@ -115,10 +118,14 @@ def make_scenario(
         raise InputError(f"{name} is not split by class, so tasks does not apply; leave it out")
     if order is not None and spec.kind != "split":
         raise InputError(f"{name} is not split by class, so order does not apply; leave it out")
-    if size is not None and spec.kind != "sequence":
+    if size is not None and "size" not in spec.options:
         raise InputError(f"{name} has images of a fixed size; leave size out")
     if spec.kind == "split":
-        scenario = split(spec.data[0], tasks or spec.tasks, order=order, setting=setting, name=name)
+        parts = [load(dataset) for dataset in spec.data] if len(spec.data) > 1 else []
+        dataset = _merge(spec, parts, size, name) if parts else spec.data[0]
+        scenario = split(dataset, tasks or spec.tasks, order=order, setting=setting, name=name)
+        if parts:
+            scenario = _note_size(replace(scenario, data=get_provenance(*parts)), spec, size)
         if tasks not in (None, spec.tasks):
             note = f"{tasks} tasks, where the benchmark has {spec.tasks}"
             scenario = replace(scenario, deviations=(note, *scenario.deviations))
@@ -140,9 +147,15 @@ def _make_maps(spec: ScenarioSpec) -> dict[str, NDArray[np.int64]]:
     return make_rotations(MNIST_SIZE, [-90 + k * spec.options["phi"] for k in range(spec.tasks)])
 
 
+def _merge(spec: ScenarioSpec, parts: Sequence[Dataset], size: int | None, name: str) -> Dataset:
+    side = size or spec.options["size"]
+    return merge_datasets(
+        parts, size=(side, side), max_per_class=spec.options["max_per_class"], name=name
+    )
+
+
 def _make_sequence(spec: ScenarioSpec, setting: Setting, size: int | None, name: str) -> Scenario:
-    published_size = spec.options["size"]
-    size = size or published_size
+    side = size or spec.options["size"]
     members = [
         DatasetTask(data, 10, *_M2I_NORMAL[data])
         if data in _M2I_NORMAL
@@ -154,13 +167,19 @@ def _make_sequence(spec: ScenarioSpec, setting: Setting, size: int | None, name:
         raise InputError(f"{name}: the datasets have different classes, expected the same in order")
     scenario = chain_datasets(
         members,
-        size=(size, size),
+        size=(side, side),
         channels=3,
         max_per_class=spec.options.get("max_per_class"),
         setting=setting,
         name=name,
     )
-    if size == published_size:
+    return _note_size(scenario, spec, size)
+
+
+def _note_size(scenario: Scenario, spec: ScenarioSpec, size: int | None) -> Scenario:
+    """Return the scenario with a note if its images do not have the published size."""
+    published = spec.options.get("size")
+    if size in (None, published):
         return scenario
-    note = f"images of {size}x{size}, where the benchmark has {published_size}x{published_size}"
+    note = f"images of {size}x{size}, where the benchmark has {published}x{published}"
     return replace(scenario, deviations=(note, *scenario.deviations))

@@ -98,6 +98,15 @@ _CIFAR = TrainingDefaults(
     "resnet18-slim", lr=0.1, strategies={"replay": {"alpha": 0.7, "memory": 1000}}
 )
 _ONLINE = {"memory": 2000, "alpha": None, "fill": "reservoir", "balance": "none"}
+_STREAM = TrainingDefaults(  # one pass in small batches, as in online continual learning
+    "resnet18-slim",
+    epochs=1,
+    batch=10,
+    strategies={
+        "replay": {**_ONLINE, "memory": 500, "replay_batch": 64},
+        "gdumb": {"memory": 500, "passes": 30, "batch_size": 32},
+    },
+)
 _M2I = TrainingDefaults(  # 50 epochs as in the paper; its released settings of naive have 20
     "wide-vgg9",
     epochs=50,
@@ -176,6 +185,10 @@ SCENARIOS: dict[str, ScenarioSpec] = {
     "i2m": ScenarioSpec(
         "the six datasets of M2I, hard to easy",
         "sequence", _M2I_ORDER[::-1], "class", _M2I, 6, {"size": 64, "max_per_class": 500},
+    ),
+    "split-m2i": ScenarioSpec(
+        "the 70 classes of the datasets of M2I, two per task: a long stream",
+        "split", _M2I_ORDER, "class", _STREAM, 35, {"size": 32, "max_per_class": 500},
     ),
     **{
         f"{name}-small": ScenarioSpec(

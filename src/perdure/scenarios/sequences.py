@@ -1,7 +1,8 @@
-"""Scenarios by dataset: one dataset per task, all resized to the same shape."""
+"""Several datasets resized to the same shape: one per task, or merged into one."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DatasetTask", "chain_datasets"]
+__all__ = ["DatasetTask", "chain_datasets", "merge_datasets"]
 
 
 class DatasetTask(NamedTuple):
@@ -89,6 +90,67 @@ def chain_datasets(
         normalization=(tuple(means), tuple(stds)),
         datasets=datasets,
         deviations=deviations,
+    )
+
+
+def merge_datasets(
+    datasets: Sequence[Dataset],
+    *,
+    size: tuple[int, int] = (32, 32),
+    channels: int = 3,
+    max_per_class: int | None = None,
+    name: str,
+) -> Dataset:
+    """Return one dataset with the classes of all of them.
+
+    A class name that occurs more than once is preceded by the name of its dataset. Images are
+    resized as in `chain_datasets`, and normalized with mean .5 and SD .5.
+
+    Args:
+        datasets: the datasets, in the order of their classes.
+        size: height and width to which all images are resized.
+        channels: the number of channels; grey images are repeated.
+        max_per_class: use only the first N training and test images per class; None for all.
+        name: the name of the merged dataset.
+
+    Example:
+        >>> digits = load("digits")
+        >>> both = merge_datasets([digits, digits], size=(4, 4), max_per_class=5, name="twice")
+        >>> len(both.classes), both.train.x.shape, both.classes[13]
+        (20, (100, 3, 4, 4), 'digits 3')
+    """
+    notes: list[str] = []
+    splits: tuple[list[Split], list[Split]] = ([], [])
+    first = 0
+    for data in datasets:
+        count = len(data.classes)
+        labels = []
+        for split, merged in zip((data.train, data.test), splits, strict=True):
+            rows = _first_per_class(split.y, count, max_per_class)
+            images = _resize_images(split, rows, size, channels, data.name)
+            merged.append(Split(images, split.y[rows] + first))
+            labels.append(split.y[rows])
+        notes += [*data.notes, *_note_shortage(data.name, labels, count, max_per_class)]
+        first += count
+    train, test = (Split(*map(np.concatenate, zip(*parts, strict=True))) for parts in splits)
+    half = (0.5,) * channels
+    return Dataset(
+        name=name,
+        train=train,
+        test=test,
+        classes=_tell_apart(datasets),
+        notes=tuple(notes),
+        normalization=(half, half),
+    )
+
+
+def _tell_apart(datasets: Sequence[Dataset]) -> tuple[str, ...]:
+    """Return the class names of all datasets; with the dataset where a name is not unique."""
+    counts = Counter(label for data in datasets for label in data.classes)
+    return tuple(
+        label if counts[label] == 1 else f"{data.name} {label}"
+        for data in datasets
+        for label in data.classes
     )
 
 

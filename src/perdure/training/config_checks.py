@@ -55,7 +55,7 @@ def check_config(config: RunConfig, strategy: Outline, scenario: ScenarioSpec) -
         )
     if scenario.own is None and (config.input or config.channels):
         raise InputError(f"{config.scenario} is not your own data; leave input and channels out")
-    if config.image_size is not None and scenario.kind not in ("sequence", "own"):
+    if config.image_size is not None and scenario.kind != "own" and "size" not in scenario.options:
         raise InputError(f"the image size of {config.scenario} is fixed; leave out `image_size=`")
     if config.boundaries != "sharp" and config.mask_unseen:
         raise InputError(
@@ -83,7 +83,7 @@ def _count_classes(config: RunConfig, scenario: ScenarioSpec, option: str) -> in
         return scenario.own.classes
     if scenario.kind != "split":
         raise InputError(f"{config.scenario} is not split by class; leave {option} out")
-    return DATASETS[scenario.data[0]].classes
+    return sum(DATASETS[name].classes for name in scenario.data)
 
 
 def _check_patience(config: RunConfig, strategy: Outline) -> None:

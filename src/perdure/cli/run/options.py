@@ -30,8 +30,8 @@ class StreamOptions:
         task_order: Order of the tasks by their numbers from 0, as in 2,0,1; `--orders` draws
             several.
         num_tasks: Number of tasks that the classes are divided into.
-        image_size: Height and width of the images of the scenarios m2i and i2m, for small trials,
-            and of your own images.
+        image_size: Height and width of the images of the scenarios m2i, i2m and split-m2i, for
+            small trials, and of your own images.
         input: What your own arrays are, if their shape allows several: images, features or tokens.
         channels: Where the channels of your own images are, if their shape allows both.
     """
