@@ -19,7 +19,7 @@ __all__ = ["Block", "PageError", "execute_page", "read_blocks"]
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
-SNIPPET = re.compile(r'^--8<-- "(.+)"\n', re.MULTILINE)
+SNIPPET = re.compile(r"^--8<--\n(.+)\n--8<--\n", re.MULTILINE)
 
 
 class PageError(AssertionError):

@@ -53,6 +53,8 @@ def test_a_page_that_is_wrong_is_found(page: str, error: str, tmp_path: Path) ->
 
 
 def test_what_a_page_may_leave_out(tmp_path: Path) -> None:
-    page = '```text title="a.txt"\n1\n```\n```console\n$ cat a.txt; echo x; echo y z\n1\n…\ny …\n```\n'
+    page = (
+        '```text title="a.txt"\n1\n```\n```console\n$ cat a.txt; echo x; echo y z\n1\n…\ny …\n```\n'
+    )
     assert execute_page(page, tmp_path) == 1
     assert [block.title for block in read_blocks(page)] == ["a.txt", None]

@@ -1,42 +1,32 @@
 // A page that is opened from a folder may not start a Worker, in which the search runs. There, Worker is replaced by
-// a frame on the same page that has the functions of one.
+// a hidden frame of the page that runs the same script.
 if (location.protocol === "file:") {
-  window.Worker = class extends EventTarget {
+  window.Worker = class {
     constructor(url) {
-      super();
-      this.waiting = [];
       const frame = document.createElement("iframe");
       frame.hidden = true;
       frame.title = "search";
       document.body.append(frame);
       const inside = frame.contentWindow;
-      inside.postMessage = (data) => {
-        const event = new MessageEvent("message", { data });
-        this.dispatchEvent(event);
-        this.onmessage?.(event);
+      // Messages are copied and arrive later, as those of a Worker do.
+      inside.postMessage = (message) => {
+        const data = structuredClone(message);
+        setTimeout(() => this.onmessage?.(new MessageEvent("message", { data })));
       };
-      inside.importScripts = (...urls) => Promise.all(urls.map((source) => load(frame, source)));
-      load(frame, url).then(() => {
-        this.inside = inside;
-        for (const data of this.waiting) this.deliver(data);
-      });
-    }
-    postMessage(data) {
-      if (this.inside) this.deliver(data);
-      else this.waiting.push(data);
-    }
-    deliver(data) {
-      this.inside.dispatchEvent(new this.inside.MessageEvent("message", { data }));
-    }
-    terminate() {}
-  };
-
-  function load(frame, url) {
-    return new Promise((done) => {
       const script = frame.contentDocument.createElement("script");
       script.src = new URL(url, location.href);
-      script.onload = done;
+      this.frame = frame;
+      this.ready = new Promise((done) => (script.onload = () => done(inside)));
       frame.contentDocument.body.append(script);
-    });
-  }
+    }
+    postMessage(message) {
+      this.ready.then((inside) => {
+        const data = inside.structuredClone(message);
+        setTimeout(() => inside.dispatchEvent(new inside.MessageEvent("message", { data })));
+      });
+    }
+    terminate() {
+      this.frame.remove();
+    }
+  };
 }

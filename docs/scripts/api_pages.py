@@ -54,27 +54,27 @@ SOURCE = Path(perdure.__file__).parent
 
 def api_pages() -> dict[str, str]:
     """Return the pages by file name: groups of names of `perdure`, packages, and an index."""
-    pages = {f"{title.lower().replace(' ', '-')}.md": (title, "perdure", names)
-             for title, names in SECTIONS.items()}  # fmt: skip
+    pages = {_file(title): (title, "perdure", names) for title, names in SECTIONS.items()}
     for package in PACKAGES:
         path = f"perdure.{package}"
-        pages[f"{package}.md"] = (path, path, _public_names(package))
-    index = [
-        "# Python API",
-        "",
-        "Everything that `import perdure` offers, and the packages below it. PyTorch is imported only when something "
-        "that needs it is used.",
-        "",
-        *(f"- [{title}]({title.lower().replace(' ', '-')}.md): {_code(names)}" for title, names in SECTIONS.items()),
-        *(f"- [`perdure.{package}`]({package}.md): {about}" for package, about in PACKAGES.items()),
-        "",
-    ]  # fmt: skip
+        pages[f"{package}.md"] = (path, path, tuple(_public_names(package)))
+    about = (
+        "Everything that `import perdure` offers, and the packages below it. PyTorch is imported "
+        "only when something that needs it is used."
+    )
+    sections = (f"- [{title}]({_file(title)}): {_code(names)}" for title, names in SECTIONS.items())
+    packages = (f"- [`perdure.{name}`]({name}.md): {text}" for name, text in PACKAGES.items())
+    index = ["# Python API", "", about, "", *sections, *packages, ""]
     return {"index.md": "\n".join(index), **{name: _page(*page) for name, page in pages.items()}}
 
 
 def _page(title: str, path: str, names: Sequence[str]) -> str:
     heading = f"`{title}`" if title == path else title
     return "\n\n".join([f"# {heading}", *(f"::: {path}.{name}" for name in names)]) + "\n"
+
+
+def _file(title: str) -> str:
+    return f"{title.lower().replace(' ', '-')}.md"
 
 
 def _code(names: Sequence[str]) -> str:

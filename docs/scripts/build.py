@@ -6,13 +6,16 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .api_pages import api_pages
 from .command_pages import command_pages
 from .metric_pages import metric_pages
 from .notebook_pages import notebook_page
 from .sources import ROOT, example_pages, rewrite_links, source_pages
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["collect_pages", "existing_pages"]
 
@@ -60,7 +63,7 @@ def _main() -> None:
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     CONFIG.write_text(existing_pages(config, PAGES), encoding="utf-8")
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "-f", CONFIG.name]
-    sys.exit(subprocess.run(command, cwd=ROOT, check=False).returncode)
+    sys.exit(subprocess.run(command, cwd=ROOT, check=False).returncode)  # noqa: S603
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ DOCS = Path(__file__).parents[1]
 def command_pages() -> dict[str, str]:
     """Return the pages by file name: one per command, with its subcommands, and an index."""
     whole = app.generate_docs(output_format="markdown")
-    whole = re.sub(r" -m docs[\w.]+", "", whole)  # how this program was called, not perdure
+    whole = re.sub(
+        r"^(perdure[a-z ]*) -m \S+", r"\1", whole, flags=re.MULTILINE
+    )  # how we were called
     _, *parts = re.split(r"^## (?=perdure )", whole, flags=re.MULTILINE)
     names = [part.partition("\n")[0].removeprefix("perdure ") for part in parts]
     pages = {f"{name}.md": _page(part) for name, part in zip(names, parts, strict=True)}
@@ -24,16 +26,13 @@ def command_pages() -> dict[str, str]:
 
 
 def _index(names: list[str]) -> str:
-    lines = [
-        "# Commands",
-        "",
-        "Generated from `perdure COMMAND --help`. The exit code is 0 on success, 1 if a computation failed or a "
-        "check says FAIL, 2 for invalid input, and 3 if a check is inconclusive.",
-        "",
-        "| command | |",
-        "|---|---|",
-        *(f"| [`perdure {name}`]({name}.md) | {_about(name)} |" for name in names),
-    ]  # fmt: skip
+    about = (
+        "Generated from `perdure COMMAND --help`. The exit code is 0 on success, 1 if a "
+        "computation failed or a check says FAIL, 2 for invalid input, and 3 if a check "
+        "is inconclusive."
+    )
+    rows = (f"| [`perdure {name}`]({name}.md) | {_about(name)} |" for name in names)
+    lines = ["# Commands", "", about, "", "| command | |", "|---|---|", *rows]
     return "\n".join([*lines, ""])
 
 

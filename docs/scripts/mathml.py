@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["MathExtension", "makeExtension", "to_mathml"]
 
 BLOCK = re.compile(r"^( *)\$\$(.+?)\$\$ *$", re.DOTALL | re.MULTILINE)
-# LaTeX of the registry that latex2mathml draws as a letter, and what it means.
 INLINE = r"(?<![\\\w$])\$(?=[^\s$])([^$\n]*[^\s$\\])\$(?![\w$])"
-REPLACEMENTS = ((r"\\[bB]ig\s*/", "/"), (r"\\,|\\;", r"\\ "))
+# LaTeX of the registry that latex2mathml lacks, and its replacement.
+REPLACEMENTS = ((r"\\[bB]ig\s*/", "/"), (r"\\,|\\;", r"\\ "), (r"\\arg\\min", r"\\mathrm{argmin}"))
 
 
 def to_mathml(latex: str, display: str = "block") -> str:

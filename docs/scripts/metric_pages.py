@@ -28,7 +28,9 @@ SYMBOLS = {
 }
 WORDS = {"current", "wf", "wp", "ms", "ce", "sss", "lca", "aaa", "retention", "intransigence"}
 IDS = [id_ for id_ in METRICS if id_ not in WORDS]
-IN_TEXT = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, sorted(IDS, key=len)[::-1]))})(?![\w-]|\.\w)")
+IN_TEXT = re.compile(
+    rf"(?<![\w.])({'|'.join(map(re.escape, sorted(IDS, key=len)[::-1]))})(?![\w-]|\.\w)"
+)
 
 
 def group_file(group: str) -> str:
@@ -44,12 +46,12 @@ def metric_pages() -> dict[str, str]:
 
 
 def _index() -> str:
-    lines = [
-        "# Metrics",
-        "",
-        "Every metric has one id and one formula; a metric that is undefined for your numbers comes with the reason. "
-        "These pages are generated from the registry, which `perdure list metrics` and `perdure explain ID` print.",
-    ]  # fmt: skip
+    about = (
+        "Every metric has one id and one formula; a metric that is undefined for your numbers "
+        "comes with the reason. These pages are generated from the registry, which "
+        "`perdure list metrics` and `perdure explain ID` print."
+    )
+    lines = ["# Metrics", "", about]
     for group, metrics in GROUPS.items():
         page = group_file(group)
         lines += ["", f"## {group.capitalize()}", "", "| id | name | better |", "|---|---|---|"]
@@ -78,7 +80,10 @@ def _section(id_: str, metric: Metric, score: float | None) -> list[str]:
         ("Needs", f"{needs}." if needs else ""),
         ("Printed as", _printed_as(id_)),
         ("Source", _with_links(f"{metric.source}.", id_)),
-        ("Value", f"{score:.4f} for [{FIVE_TASKS}](../../examples/five_tasks.md)." if score else ""),
+        (
+            "Value",
+            f"{score:.4f} for [{FIVE_TASKS}](../../examples/five_tasks.md)." if score else "",
+        ),
     ]
     return [
         f"## {id_} {{ #{id_} }}",
