@@ -58,3 +58,13 @@ def test_what_a_page_may_leave_out(tmp_path: Path) -> None:
     )
     assert execute_page(page, tmp_path) == 1
     assert [block.title for block in read_blocks(page)] == ["a.txt", None]
+
+
+def test_decimals_may_differ_only_where_a_page_trains(tmp_path: Path) -> None:
+    page = "```console\n$ echo 'acc   0.91  n 3'\nacc -0.5 n 3\n```\n"
+    execute_page(f"<!-- test: slow, needs torch -->\n{page}", tmp_path / "trains")
+    for number, wrong in enumerate(
+        (page, f"<!-- test: slow -->\n{page.replace('-0.5 n 3', '.5 n 4')}")
+    ):
+        with pytest.raises(PageError):
+            execute_page(wrong, tmp_path / str(number))

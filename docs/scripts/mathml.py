@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 from markdown import Extension
 from markdown.inlinepatterns import InlineProcessor
@@ -30,9 +31,14 @@ def to_mathml(latex: str, display: str = "block") -> str:
     supported = latex.strip()
     for old, new in REPLACEMENTS:
         supported = re.sub(old, new, supported)
-    comma = "<mo>&#x0002C;</mo>"
-    html = convert(supported, display=display)
-    return html.replace(comma, '<mo lspace="0" rspace="0.1em">,</mo>')
+    text = re.sub(' xmlns="[^"]*"', "", convert(supported, display=display))  # HTML needs none
+    tree = ET.fromstring(text)  # noqa: S314 - from our own formulas
+    for element in tree.iter():
+        if element.tag == "mo" and element.text == ",":
+            element.attrib |= {"lspace": "0", "rspace": "0.1em"}
+        if element.tag == "msub" and element[0].text in ("min", "max") and display == "block":
+            element.tag = "munder"
+    return ET.tostring(tree, encoding="unicode")
 
 
 class MathPreprocessor(Preprocessor):
