@@ -12,9 +12,11 @@ ROOT = Path(__file__).parents[2]
 PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
+    "CODE_OF_CONDUCT.md": "code_of_conduct.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security_policy.md",
     "benchmarks/RESULTS.md": "performance.md",
-    "conformance/README.md": "conformance.md",
+    "conformance/README.md": "conformance/index.md",
 }
 EXAMPLES = ("*.py", "*.toml", "*.json", "*.csv", "gate/*.py", "gate/*.toml")
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".csv": "csv"}
