@@ -112,6 +112,14 @@ def test_every_page_is_in_the_navigation(pages: Path) -> None:
         assert listed, f"{page} is not in the navigation: add it to `nav` in mkdocs.yml"
 
 
+def test_every_page_has_one_title_and_it_comes_first(pages: Path) -> None:
+    for path in pages.rglob("*.md"):
+        text = re.sub(r"^```.*?^```|^<!--.*?-->\n", "", path.read_text(), flags=re.DOTALL | re.M)
+        headings = re.findall(r"^(#+) ", text, re.MULTILINE)
+        assert headings[:1] == ["#"], path.relative_to(pages)
+        assert headings.count("#") == 1, path.relative_to(pages)
+
+
 def test_pages_that_do_not_exist_yet_are_left_out(pages: Path) -> None:
     config = (
         "nav:\n  - index.md\n  - A: no_such_page.md\n  - B: reference/metrics/\n  - C: nothing/\n"

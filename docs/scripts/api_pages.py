@@ -101,4 +101,5 @@ def _is_documented(package: str, name: str) -> bool:
     if package.startswith(("adapters", "report")):  # they import what is not installed here
         return True
     value = vars(import_module(f"perdure.{package}")).get(name)  # None: imported on first use
-    return value is None or getattr(value, "__module__", "").startswith("perdure.")
+    ours = getattr(value, "__module__", "").startswith("perdure.")
+    return value is None or (callable(value) and ours)

@@ -17,7 +17,7 @@ from .sources import ROOT, example_pages, rewrite_links, source_pages
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["collect_pages", "existing_pages"]
+__all__ = ["collect_pages", "existing_pages", "with_title"]
 
 PAGES = ROOT / ".docs"
 CONFIG = ROOT / ".mkdocs.yml"
@@ -33,7 +33,8 @@ def collect_pages(folder: Path) -> None:
         shutil.copyfile(path, target)
     for page, path in source_pages().items():
         source = path.relative_to(ROOT).as_posix()
-        _write(folder / page, rewrite_links(path.read_text(encoding="utf-8"), source, page))
+        text = rewrite_links(path.read_text(encoding="utf-8"), source, page)
+        _write(folder / page, with_title(text, path.parent.name))
     for path in ROOT.glob("docs/notebooks/*.ipynb"):
         page = f"notebooks/{path.stem}.md"
         text = notebook_page(path, folder / "notebooks")
@@ -51,6 +52,15 @@ def existing_pages(config: str, folder: Path) -> str:
     """Return the configuration without the pages that do not exist (yet) in its navigation."""
     entry = re.compile(r"^ *- (?:[^:\n]+: )?([\w./-]+(?:\.md|/))\n", re.MULTILINE)
     return entry.sub(lambda m: m[0] if (folder / m[1]).exists() else "", config)
+
+
+def with_title(text: str, name: str) -> str:
+    """Return a page that has a title: its first heading, or else a name."""
+    if re.search(r"^# ", text, re.MULTILINE):
+        return text
+    if text.startswith("## "):
+        return text[1:]
+    return f"# {name.capitalize()}\n\n{text}"
 
 
 def _write(path: Path, text: str) -> None:
