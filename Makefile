@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors conformance fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins plotly pictures notebooks lock clean
+.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors conformance fuzz docs test-docs check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins plotly pictures notebooks lock clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -24,6 +24,23 @@ test-quick: .venv/dev
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m slow
+
+# The site in site/, from mkdocs.yml, docs/ and what docs/scripts/ generates, in an environment of its own.
+DOCS := .venv-docs
+docs: $(DOCS)/installed
+	$(DOCS)/bin/python -m docs.scripts.build
+	@echo "Open site/index.html in a browser; no server is needed."
+
+$(DOCS)/installed: pyproject.toml requirements.lock
+	@test -n "$(PYTHON)" || { echo "perdure needs Python 3.11 or later; none was found. Install it, or name one: make PYTHON=/path/to/python"; exit 2; }
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip --disable-pip-version-check --quiet install -c requirements.lock hatchling editables
+	$(DOCS)/bin/python -m pip --disable-pip-version-check --quiet install -c requirements.lock --no-build-isolation -e ".[docs]"
+	@touch $@
+
+# Every page of the site in Chromium, on a phone and on a desktop; and the tutorials that train.
+test-docs: docs .venv/dev
+	$(BIN)/python -m pytest -m slow tests/test_site.py tests/test_tutorials.py
 
 # The fast tests with the kernels of other processors; those without PyTorch also on Python 3.13.
 test-processors: .venv/dev
@@ -181,10 +198,10 @@ verdicts: .venv/dev
 lock:
 	rm -rf .lock && $(PYTHON) -m venv .lock
 	.lock/bin/pip install --quiet hatchling editables torch==2.13.0
-	.lock/bin/pip install --quiet --no-build-isolation -e ".[all,dev]"
+	.lock/bin/pip install --quiet --no-build-isolation -e ".[all,dev,docs]"
 	sed -n '/^#/p' requirements.lock > .lock/head
 	.lock/bin/pip freeze --exclude-editable --exclude pip | sed 's/+cpu$$//' | cat .lock/head - > requirements.lock
 	rm -rf .lock
 
 clean:
-	rm -rf .venv .venv-peers .venv-frameworks .venv-conformance .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-docs .venv-peers .venv-frameworks .venv-conformance .docs .mkdocs.yml .cache site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -105,8 +105,8 @@ def bwt_positive(matrix: ArrayLike) -> Value:
     r"""Return the positive part of `bwt_all`: 0 if older tasks did not improve.
 
     Example:
-        >>> bwt_positive([[0.6, 0.1], [0.9, 0.8]]) > 0.29
-        True
+        >>> round(bwt_positive([[0.6, 0.1], [0.9, 0.8]]), 6)
+        0.3
     """
     change = _checked_bwt_all(matrix)
     return Value(max(change, 0.0), np.maximum(change.per_task, 0.0))

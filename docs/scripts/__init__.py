@@ -1,0 +1,1 @@
+"""Builds the site from the Markdown of the repository: `make docs`."""
