@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins lock clean
+.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins lock package clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -153,5 +153,15 @@ lock:
 	.lock/bin/pip freeze --exclude-editable --exclude pip | sed 's/+cpu$$//' | cat .lock/head - > requirements.lock
 	rm -rf .lock
 
+# The wheel and the source archive in dist/, checked, and tried in empty environments.
+PACKAGING := .venv-packaging
+package: $(PACKAGING)/installed
+	$(PACKAGING)/bin/python -m tests.packaging.wheel
+
+$(PACKAGING)/installed: tests/packaging/requirements.txt
+	$(PYTHON) -m venv $(PACKAGING)
+	$(PACKAGING)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
 clean:
-	rm -rf .venv .venv-peers .venv-frameworks .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf dist .venv .venv-peers .venv-frameworks .venv-packaging .mypy_cache .pytest_cache .ruff_cache .hypothesis
