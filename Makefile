@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins lock package clean
+.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins lock package test-lowest test-pythons clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -158,10 +158,18 @@ PACKAGING := .venv-packaging
 package: $(PACKAGING)/installed
 	$(PACKAGING)/bin/python -m tests.packaging.wheel
 
+# The tests with the lowest versions that pyproject.toml allows; PyTorch stays at the locked one.
+test-lowest: $(PACKAGING)/installed
+	$(PACKAGING)/bin/python -m tests.packaging.lowest
+
+# The tests that need no PyTorch, on every Python from 3.11 that is on PATH or known to pyenv.
+test-pythons:
+	$(PYTHON) -m tests.packaging.pythons
+
 $(PACKAGING)/installed: tests/packaging/requirements.txt
 	$(PYTHON) -m venv $(PACKAGING)
 	$(PACKAGING)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
 	@touch $@
 
 clean:
-	rm -rf dist .venv .venv-peers .venv-frameworks .venv-packaging .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf dist .venv .venv-peers .venv-frameworks .venv-packaging .venv-lowest .mypy_cache .pytest_cache .ruff_cache .hypothesis
