@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins lock package test-lowest test-pythons clean
+.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors fuzz check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins lock package test-lowest test-pythons lint-files clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -165,6 +165,16 @@ test-lowest: $(PACKAGING)/installed
 # The tests that need no PyTorch, on every Python from 3.11 that is on PATH or known to pyenv.
 test-pythons:
 	$(PYTHON) -m tests.packaging.pythons
+
+# Files that other programs read: the workflow, templates, hooks, citation and container file.
+lint-files: $(PACKAGING)/installed
+	$(PACKAGING)/bin/zizmor --quiet --offline .github
+	$(PACKAGING)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(PACKAGING)/bin/check-jsonschema --builtin-schema vendor.github-issue-forms \
+		$(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(PACKAGING)/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(PACKAGING)/bin/pre-commit validate-config
+	$(PACKAGING)/bin/hadolint packaging/Containerfile
 
 $(PACKAGING)/installed: tests/packaging/requirements.txt
 	$(PYTHON) -m venv $(PACKAGING)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LOG = ROOT / "studies" / "packaging" / "lowest.txt"
 FOLDER = ROOT / ".venv-lowest"
 EXTRAS = ("train", "report", "ray")
+# Old versions warn about the new ones of what they need; one has a plugin for an older pytest.
+QUIET = ("-W", "ignore::DeprecationWarning", "-p", "no:anyio")
 # The quick tests, and those of the long modules that call what the extras bring.
 TESTS = ("execution_ray", "data_hub", "data_load", "report_page", "figures_curves", "examples")
 
@@ -31,11 +33,11 @@ def main() -> int:
     constraints = FOLDER / "lowest.txt"
     constraints.write_text(resolve_lowest())
     python = install(constraints)
-    outcome = run_suite(python, one_thread(), *QUICK, *sys.argv[1:])
+    outcome = run_suite(python, one_thread(), *QUICK, *QUIET, *sys.argv[1:])
     passed, failed, skipped, seconds = outcome
     if not sys.argv[1:]:
         long = [f"tests/test_{name}.py" for name in TESTS]
-        more = run_suite(python, one_thread(), "-m", "not slow", "-q", *long)
+        more = run_suite(python, one_thread(), "-m", "not slow", "-q", *QUIET, *long)
         passed, failed = passed + more.passed, failed + more.failed
         skipped, seconds = skipped + more.skipped, seconds + more.seconds
     lines = [

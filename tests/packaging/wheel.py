@@ -26,7 +26,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for tool in ("pip", "uv"):
             try_core(make_environment(tool, Path(folder, tool), wheel), Path(folder))
-            print(f"{tool}: the quick start of the README prints what it says, without PyTorch")
+            print(f"{tool}: the quick start prints what it says, without PyTorch")
         programs = make_environment("uv", Path(folder, "report"), f"{wheel}[report]")
         expect(programs, "perdure report results.csv -o report.html", 0, "", Path(folder))
         expect(programs, "perdure plot heatmaps results.csv -o heatmaps.png", 0, "", Path(folder))
