@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 LOG = ROOT / "studies" / "packaging" / "lowest.txt"
 FOLDER = ROOT / ".venv-lowest"
 EXTRAS = ("train", "report", "ray")
-# Old versions warn about the new ones of what they need; one has a plugin for an older pytest.
-QUIET = ("-W", "ignore::DeprecationWarning", "-p", "no:anyio")
+# Old versions warn about the new ones of what they need, and Ray 2.40 leaves its log files open;
+# one has a plugin for an older pytest.
+QUIET = ("-W", "ignore::DeprecationWarning", "-W", "ignore::ResourceWarning", "-p", "no:anyio")
 # The quick tests, and those of the long modules that call what the extras bring.
 TESTS = ("execution_ray", "data_hub", "data_load", "report_page", "figures_curves", "examples")
 
