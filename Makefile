@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors conformance fuzz docs test-docs check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins plotly pictures notebooks lock clean
+.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors conformance fuzz docs test-docs check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins plotly pictures notebooks lock package test-lowest test-pythons lint-files clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -203,5 +203,33 @@ lock:
 	.lock/bin/pip freeze --exclude-editable --exclude pip | sed 's/+cpu$$//' | cat .lock/head - > requirements.lock
 	rm -rf .lock
 
+# The wheel and the source archive in dist/, checked, and tried in empty environments.
+PACKAGING := .venv-packaging
+package: $(PACKAGING)/installed
+	$(PACKAGING)/bin/python -m tests.packaging.wheel
+
+# The tests with the lowest versions that pyproject.toml allows; PyTorch stays at the locked one.
+test-lowest: $(PACKAGING)/installed
+	$(PACKAGING)/bin/python -m tests.packaging.lowest
+
+# The tests that need no PyTorch, on every Python from 3.11 that is on PATH or known to pyenv.
+test-pythons:
+	$(PYTHON) -m tests.packaging.pythons
+
+# Files that other programs read: the workflow, templates, hooks, citation and container file.
+lint-files: $(PACKAGING)/installed
+	$(PACKAGING)/bin/zizmor --quiet --offline .github
+	$(PACKAGING)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(PACKAGING)/bin/check-jsonschema --builtin-schema vendor.github-issue-forms \
+		$(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(PACKAGING)/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(PACKAGING)/bin/pre-commit validate-config
+	$(PACKAGING)/bin/hadolint packaging/Containerfile
+
+$(PACKAGING)/installed: tests/packaging/requirements.txt
+	$(PYTHON) -m venv $(PACKAGING)
+	$(PACKAGING)/bin/python -m pip --disable-pip-version-check --quiet install -r $<
+	@touch $@
+
 clean:
-	rm -rf .venv .venv-docs .venv-peers .venv-frameworks .venv-conformance .docs .mkdocs.yml .cache site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf dist .venv .venv-docs .venv-peers .venv-frameworks .venv-conformance .venv-packaging .venv-lowest .docs .mkdocs.yml .cache site .mypy_cache .pytest_cache .ruff_cache .hypothesis

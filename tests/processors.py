@@ -10,18 +10,16 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import NamedTuple
-from xml.etree import ElementTree as ET
 
 import numpy as np
 import torch
 
 import perdure
 
-ROOT = Path(__file__).parents[1]
+from .packaging.environments import ROOT
+from .packaging.pythons import find_python, run_without_torch
+from .packaging.suite import Outcome, run_suite, where
+
 LOG = ROOT / "studies" / "processors" / "processors.txt"
 # The kernels of PyTorch and those of oneDNN; at last this processor's own, with one thread. The
 # others have one as well, as in `make test`: two processes of two threads take too long on two
@@ -37,15 +35,6 @@ SUITE = ("-m", "not slow", "-n", "2", "--dist", "loadfile", "--no-loadscope-reor
 COLUMNS = "{:27}  {:8}  {:>6}  {:>6}  {:>7}  {:>7}"
 
 
-class Outcome(NamedTuple):
-    """What a run of the suite came to."""
-
-    passed: int
-    failed: list[str]
-    skipped: int
-    seconds: float
-
-
 def main() -> int:
     """Run the suite under each setting and return 1 if a test failed, else 0."""
     lines, failed = header(), False
@@ -53,9 +42,12 @@ def main() -> int:
         if setting == WITHOUT_TORCH:
             kernels, outcome = "", outcome_without_torch()
         else:
-            kernels, outcome = kernels_of(setting), outcome_of(sys.executable, variables(setting))
+            kernels, outcome = (
+                kernels_of(setting),
+                run_suite(sys.executable, variables(setting), *SUITE, *sys.argv[1:]),
+            )
         if outcome is None:
-            new = [f"{WITHOUT_TORCH}: skipped, there is no python3.13 on PATH"]
+            new = [f"{WITHOUT_TORCH}: skipped, no Python 3.13 was found"]
         else:
             counts = outcome.passed, len(outcome.failed), outcome.skipped, f"{outcome.seconds:.0f}"
             new = [COLUMNS.format(setting, kernels, *counts)]
@@ -72,23 +64,13 @@ def main() -> int:
 
 def header() -> list[str]:
     """Return what the log begins with: where and with what it was made."""
-    cores = len(os.sched_getaffinity(0))
     versions = f"perdure {perdure.__version__}, Python {platform.python_version()}, "
     versions += f"torch {torch.__version__}, numpy {np.__version__}"
     return [
         "# The fast tests under settings of the processor, written by `make test-processors`.",
-        f"# {datetime.now(UTC):%Y-%m-%d}, {processor()}, {cores} cores, {versions}",
+        f"# {where()}, {versions}",
         COLUMNS.format("setting", "kernels", "passed", "failed", "skipped", "seconds"),
     ]
-
-
-def processor() -> str:
-    """Return the name of the processor."""
-    info = Path("/proc/cpuinfo")
-    for line in info.read_text().splitlines() if info.exists() else []:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def variables(setting: str) -> dict[str, str]:
@@ -105,48 +87,10 @@ def kernels_of(setting: str) -> str:
     return subprocess.check_output(command, env=variables(setting), text=True).strip()
 
 
-def outcome_of(python: str, environment: dict[str, str]) -> Outcome:
-    """Run the suite and return what came of it."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        command = [python, "-m", "pytest", *SUITE, f"--junitxml={report}", *sys.argv[1:]]
-        subprocess.run(command, env=environment, cwd=ROOT, check=False)
-        suite = ET.parse(report).getroot().find("testsuite")
-    assert suite is not None
-    names = [
-        f"{case.get('classname')}::{case.get('name')}"
-        for case in suite.iter("testcase")
-        if case.find("failure") is not None or case.find("error") is not None
-    ]
-    count = {key: int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")}
-    passed = count["tests"] - count["failures"] - count["errors"] - count["skipped"]
-    return Outcome(passed, names, count["skipped"], float(suite.get("time", 0)))
-
-
 def outcome_without_torch() -> Outcome | None:
-    """Run what needs no PyTorch, in an environment of its own; None without a Python for it."""
-    python = next(filter(is_python, (f"{path}/python3.13" for path in os.get_exec_path())), None)
-    if python is None:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([python, "-m", "venv", folder], check=True)
-        install = [f"{folder}/bin/python", "-m", "pip", "--disable-pip-version-check", "-qq"]
-        locked = Path(folder) / "requirements.txt"
-        lock = (ROOT / "requirements.lock").read_text().splitlines()
-        locked.write_text("\n".join(line for line in lock if not line.startswith("torch==")))
-        subprocess.run([*install, "install", "-r", str(locked)], check=True)
-        own = ["install", "--no-deps", "--no-build-isolation", "-e", str(ROOT)]
-        subprocess.run([*install, *own], check=True)
-        return outcome_of(f"{folder}/bin/python", variables(WITHOUT_TORCH))
-
-
-def is_python(path: str) -> bool:
-    """Return whether a program runs as Python 3.13; one that only names a missing one does not."""
-    command = [path, "-c", "import sys; sys.exit(sys.version_info[:2] != (3, 13))"]
-    try:
-        return subprocess.run(command, check=False, capture_output=True).returncode == 0
-    except OSError:
-        return False
+    """Run what needs no PyTorch on Python 3.13; None if there is none."""
+    python = find_python(3, 13)
+    return run_without_torch(python, *SUITE, *sys.argv[1:]) if python else None
 
 
 if __name__ == "__main__":
