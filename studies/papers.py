@@ -207,13 +207,16 @@ def _counts(ours: list[Measured]) -> list[str]:
     lines = [f"| table | result | {' | '.join(header)} |", f"|---|---|{'---:|' * len(header)}"]
     total = Agreement(0, 0, 0, 0)
     for one in ours:
+        if one.result.variant_of is not None and not one.source:
+            continue  # it repeats numbers of another result
         link = f"[{one.result.name}](../{one.source})" if one.source else one.result.name
         by_table: dict[str, list[ComparisonRow]] = defaultdict(list)
         for row in one.rows:
             by_table[row.table].append(row)
         for table, rows in by_table.items():
             counts = one.count(rows)
-            total = Agreement(*(a + b for a, b in zip(total, counts, strict=True)))
+            if one.result.variant_of is None:
+                total = Agreement(*(a + b for a, b in zip(total, counts, strict=True)))
             name = f"Table {table}" if table[0].isdigit() else table
             lines.append(_count_line(name, link, counts))
     if not sum(total):
