@@ -143,7 +143,11 @@ def test_search_with_a_server(visit: Visit, server: str) -> None:
 
 
 def _search(visit: Visit, words: str, expected: str) -> None:
-    visit.page.keyboard.press("Control+k")
+    for _ in range(100):  # until the page listens to keys
+        visit.page.keyboard.press("Control+k")
+        visit.page.wait_for_timeout(200)
+        if visit.page.locator("input:focus").count():
+            break
     visit.page.keyboard.type(words)
     results = visit.page.locator(f"a[href*='{expected}']:visible")
     results.first.wait_for()
