@@ -64,7 +64,11 @@ def _index() -> str:
 
 def _group_page(group: str, scores: dict[str, float]) -> str:
     inputs = dict.fromkeys(metric.input for metric in GROUPS[group].values())
-    lines = [f"# {group.capitalize()}", "", *(SYMBOLS[kind] + "\n" for kind in inputs)]
+    lines = [
+        f"# {group.capitalize()}",
+        "",
+        *(SYMBOLS[kind] + "\n" for kind in inputs if kind in SYMBOLS),
+    ]
     for id_, metric in GROUPS[group].items():
         lines += _section(id_, metric, scores.get(id_))
     return "\n".join(lines)
@@ -82,7 +86,9 @@ def _section(id_: str, metric: Metric, score: float | None) -> list[str]:
         ("Source", _with_links(f"{metric.source}.", id_)),
         (
             "Value",
-            f"{score:.4f} for [{FIVE_TASKS}](../../examples/five_tasks.md)." if score else "",
+            f"{score:.4f} for [{FIVE_TASKS}](../../examples/five_tasks.md)."
+            if score is not None
+            else "",
         ),
     ]
     return [

@@ -52,7 +52,9 @@ def minimum_bias_at(
 
     For any dependence between evaluations, and true accuracies of at least p, the expected
     minimum of N accuracies over n examples is at least $p - b(p)$ with
-    $b(p) = \min_\lambda (\log N + n \log(1 - p + p e^{-\lambda/n}) + \lambda p) / \lambda$
+
+    $$b(p) = \min_\lambda (\log N + n \log(1 - p + p e^{-\lambda/n}) + \lambda p) / \lambda$$
+
     (a Chernoff bound). It covers fixed subsets and subsets resampled at every evaluation.
 
     `changed` tightens it for a fixed subset: the largest fraction of examples whose answer
