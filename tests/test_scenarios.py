@@ -136,12 +136,12 @@ def test_rotations_are_pillows(angle: float, size: tuple[int, int]) -> None:
 
 
 def _first(part: Split, classes: int, most: int | None) -> list[int]:
-    """Return the rows that are meant: of each class the first ones."""
+    """Return the rows that are meant: of each class the first ones, in the order of the dataset."""
     rows: list[int] = []
     for label in range(classes):
         mine = [row for row, y in enumerate(part.y) if y == label]
         rows += mine[:most]
-    return rows
+    return sorted(rows)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

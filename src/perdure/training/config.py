@@ -220,8 +220,8 @@ def list_setting_names(
     """Return the hyperparameters that `make_config` accepts as settings.
 
     Example:
-        >>> list_setting_names("ewc", "mlp", "adam")
-        ('strength', 'mode', 'decay', 'labels', 'lr', 'weight_decay', 'warmup', 'hidden')
+        >>> list_setting_names("replay", "mlp", "sgd")[-4:]
+        ('momentum', 'weight_decay', 'warmup', 'hidden')
     """
     own, of_model = outline_strategy(strategy), outline_model(model)
     trained_with = (*OPTIMIZERS[optimizer], *SCHEDULES[schedule])
