@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 from .environments import ROOT, call
@@ -54,8 +55,15 @@ def run_without_torch(python: str, *arguments: str) -> Outcome:
         locked.write_text("\n".join(line for line in lock if not line.startswith("torch==")))
         extras = ("pytest", "pytest-xdist", "hypothesis", "hatchling", "editables")
         call(*pip, "-c", locked, *extras)
+        call(*pip, "-c", locked, *requirements_but_torch("train"))
         call(*pip, "-c", locked, "--no-build-isolation", "-e", ".[report]")
         return run_suite(own, one_thread(), *arguments)
+
+
+def requirements_but_torch(extra: str) -> list[str]:
+    """Return what an extra requires besides PyTorch: datasets are read without it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return [line for line in project["optional-dependencies"][extra] if line[:5] != "torch"]
 
 
 def find_python(major: int, minor: int) -> str | None:

@@ -19,7 +19,7 @@ Entry = TypeVar("Entry")
 Region = Literal["lower", "below", "upper", "all"]
 
 BLOCK_ENTRIES = 1 << 20  # entries of a matrix that are processed together
-MAX_CACHED_TASKS = 64  # masks of larger matrices are made anew: 4 kB each up to here
+MAX_CACHED_TASKS = 64  # masks of larger matrices are not cached; these take 4 kB each at most
 UNTRAINED = "untrained model's score"
 
 
