@@ -113,7 +113,7 @@ def test_what_is_trained_is_the_memory_alone(
         for opened in range(task + 1):
             twin.model.open(opened, scenario.tasks[opened].classes)
         for rows in ends.batches[task]:
-            x, y, of = twin.examples.take(rows)
+            x, y, of, _ = twin.examples.take(rows)
             twin.optimizer.zero_grad()
             cross_entropy(twin.model(x, of), y).backward()
             twin.optimizer.step()

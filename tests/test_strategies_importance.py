@@ -134,7 +134,7 @@ def one_by_one(model: Network, given: list[Batch], objective: Any, power: int) -
     weights = [p for p in model.parameters() if p.requires_grad]
     total, count = [torch.zeros_like(p) for p in weights], 0
     model.eval()
-    for x, y, task in given:
+    for x, y, task, _ in given:
         for k in range(len(x)):
             of = task[k : k + 1] if isinstance(task, Tensor) else task
             value = objective(model(x[k : k + 1], of), y[k : k + 1]).sum()

@@ -162,7 +162,7 @@ def test_a_step_by_hand() -> None:
     )  # fmt: skip
 
     def take(rows: Any, task: Any = None) -> Batch:
-        return Batch(torch.tensor(x[rows]), torch.tensor(y[rows]))
+        return Batch(torch.tensor(x[rows]), torch.tensor(y[rows]), None, torch.tensor(rows))
 
     vars(examples)["take"] = take
     model = build(LINEAR, (1, 1, 5), 3).double()

@@ -266,11 +266,11 @@ def test_a_loss_that_is_no_number_never_gets_into_a_checkpoint(
 ) -> None:
     """Also where losses are looked at now and then, as on a GPU: they are before saving."""
 
-    def later(self: Any, loss: torch.Tensor) -> None:
-        self._step += 1
-        self._losses.append((self._step, loss))
+    def later(self: Any, losses: torch.Tensor) -> None:
+        self._step += len(losses)
+        self._losses.append(losses)
 
-    monkeypatch.setattr(step_checks.DivergenceCheck, "add_loss", later)
+    monkeypatch.setattr(step_checks.DivergenceCheck, "add_losses", later)
     with pytest.raises(step_checks.DivergedError, match="is nan at step 7"):
         training.run(
             short_config(f"{__name__}:Poisoned"), tmp_path, scenario=blobs(), checkpoint_every=0

@@ -22,12 +22,13 @@ class Batch(NamedTuple):
     """One minibatch on the device of the model.
 
     `task` is a number if all examples belong to one task, a tensor if they do not, and None if the
-    model does not have one head per task.
+    model does not have one head per task. `rows` are the row numbers of the examples.
     """
 
     x: Tensor
     y: Tensor
     task: int | Tensor | None = None
+    rows: Tensor | None = None
 
 
 class Examples:
@@ -116,9 +117,8 @@ class Examples:
         x = self._x.flatten(1).index_select(0, chosen).view(-1, *self.shape)
         if self.dtype is not torch.int64:  # tokens
             x = x.float().mul_(gain).add_(bias)
-        if not self._heads:
-            return Batch(x, self._y[chosen])
-        return Batch(x, self._y[chosen], self._task[chosen] if task is None else task)
+        tasks_of_rows = self._task[chosen] if self._heads and task is None else task
+        return Batch(x, self._y[chosen], tasks_of_rows if self._heads else None, chosen)
 
     def take_batches(
         self, chosen: Tensor, sizes: Sequence[int], task: int | None = None
@@ -135,8 +135,8 @@ class Examples:
         if isinstance(whole.task, Tensor):
             tasks = whole.task.split(list(sizes))
             tasks = [tasks[0] if task is None else task, *tasks[1:]]
-        parts = zip(whole.x.split(list(sizes)), whole.y.split(list(sizes)), tasks, strict=True)
-        return [Batch(*part) for part in parts]
+        x, y, rows = (part.split(list(sizes)) for part in (whole.x, whole.y, chosen))
+        return [Batch(*part) for part in zip(x, y, tasks, rows, strict=True)]
 
 
 def concatenate(first: Batch, second: Batch) -> Batch:
@@ -152,7 +152,8 @@ def concatenate(first: Batch, second: Batch) -> Batch:
     if task is not None and second.task is not None:
         is_same = isinstance(task, int) and isinstance(second.task, int) and task == second.task
         task = task if is_same else torch.cat([_expand_task(first), _expand_task(second)])
-    return Batch(_join(first.x, second.x), _join(first.y, second.y), task)
+    rows = None if first.rows is None or second.rows is None else _join(first.rows, second.rows)
+    return Batch(_join(first.x, second.x), _join(first.y, second.y), task, rows)
 
 
 def _join(first: Tensor, second: Tensor) -> Tensor:

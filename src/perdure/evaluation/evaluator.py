@@ -244,7 +244,7 @@ class Evaluator:
         """
         self._tracker.open_record()
         self._lifecycle.advance(model)
-        self.costs.pause(stepped=True)
+        self.costs.pause(steps=1)
         self._model, step = model, self._lifecycle.step
         try:
             self._tracker.check_step(self._parts, model)
@@ -252,15 +252,43 @@ class Evaluator:
             if due and (tasks := self._tasks.evaluated(self._lifecycle.trained_tasks)):
                 self._tracker.expect(step)
                 if not (replayed and self._engine.replay(tasks, step)):
-                    self._engine.submit(self._parts.combine(model), tasks, step)
+                    self._submit(model, tasks)
             self._tracker.collect()
         finally:
             self._tracker.show_progress()
-            self.costs.resume()
+            self.costs.resume(replayed=replayed)
+
+    def replay_steps(self, model: Model, replay: Callable[[], None], count: int) -> None:
+        """Take steps of `model` by calling `replay`, and evaluate it as `step` does after each.
+
+        Args:
+            model: the model; `step` has been called with it in this task.
+            replay: takes a training step by replaying a CUDA graph.
+            count: how many.
+        """
+        self._model, lifecycle = model, self._lifecycle
+        tasks = self._tasks.evaluated(lifecycle.trained_tasks)
+        try:
+            for _ in range(count):
+                replay()
+                lifecycle.advance(model)
+                if tasks and self._schedule.due(lifecycle.step, lifecycle.task_step):
+                    self._tracker.expect(lifecycle.step)
+                    if not self._engine.replay(tasks, lifecycle.step):
+                        with self.costs.exclude_from_costs():
+                            self._submit(model, tasks)
+            self.costs.pause(steps=count)
+            self._tracker.collect()
+        finally:
+            self._tracker.show_progress()
+            self.costs.resume(replayed=True)
+
+    def _submit(self, model: Model, tasks: Sequence[EvalSet]) -> None:
+        self._engine.submit(self._parts.combine(model), tasks, self._lifecycle.step)
 
     def end(self) -> None:
         """End the task: evaluate whole sets, and write everything to disk."""
-        self.costs.pause(stepped=False)
+        self.costs.pause()
         task, lifecycle = self._lifecycle.check_end(), self._lifecycle
         if not lifecycle.task_step:
             self._tracker.end_without_step(task)

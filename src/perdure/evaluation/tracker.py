@@ -290,7 +290,7 @@ class RunTracker:
         lifecycle, task = self._lifecycle, self._lifecycle.task
         if task is None:
             return
-        self._costs.pause(stepped=False)
+        self._costs.pause()
         with suppress(Exception):
             self.collect_all()
         if lifecycle.task_step:

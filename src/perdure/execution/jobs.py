@@ -109,8 +109,10 @@ def perform_stepwise(
     scenario: Scenario | None = None,
     on_checkpoint: Callable[[], None] | None = None,
     together: int = 1,
-) -> Generator[None, None, int]:
-    """Yield after every step of a run; return its exit code. Errors become a `FailureEvent`.
+) -> Generator[int, None, int]:
+    """Yield how many steps of a run were taken; return its exit code.
+
+    Errors become a `FailureEvent`.
 
     Args:
         job: The run.

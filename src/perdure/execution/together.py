@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_together", "suits_together"]
 
-STEPS = 32  # of one run before it is the next one's turn; the GPU works on them meanwhile
+STEPS = 64  # of one run before it is the next one's turn; the GPU works on them meanwhile
 
 
 def suits_together(jobs: Sequence[Job]) -> bool:
@@ -119,8 +119,9 @@ class _SteppedRun:
         self._random_states.restore()
         try:
             with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
-                for _ in range(STEPS):
-                    next(self._steps)
+                taken = 0
+                while taken < STEPS:
+                    taken += next(self._steps)
         except StopIteration as end:
             code: int = end.value
             return code

@@ -84,32 +84,23 @@ class LwF(Strategy):
         self.classes = torch.zeros(
             0, dtype=torch.int64, device=examples.device
         )  # and their classes
-        self.rows = NO_ROWS  # of the current task, sorted
+        self.rows = examples.rows_on_device(NO_ROWS)  # of the current task, sorted
         self.recorded: list[Tensor] = []  # log-probabilities of these rows, one tensor per head
-        self._positions = torch.zeros(0, dtype=torch.int64, device=examples.device)
 
     @override
     def begin_task(self, task: int, rows: Rows) -> Rows:
         self.recorded = []
         if self.alpha and self.tasks and not self._avalanche:
-            self.rows = np.unique(rows)
+            rows_once = np.unique(rows)
+            self.rows = self.examples.rows_on_device(rows_once)
             with preserve_state(self.model):
                 outputs = []
-                for batch in iterate_batches(self.examples, self.rows):
+                for batch in iterate_batches(self.examples, rows_once):
                     features = self.model.body(batch.x)
                     scores = self.model.classify(features, batch.task)
                     outputs.append(self._old_log_probabilities(features, scores))
             self.recorded = [torch.cat(parts) for parts in zip(*outputs, strict=True)]
         return rows
-
-    @override
-    def select_rows(self, new: Rows) -> tuple[Rows, ...]:
-        if self.recorded:
-            if len(self._positions) < len(new):  # once per task: a CUDA graph reads it in place
-                self._positions = self._positions.new_empty(max(len(new), len(self.rows)))
-            positions = torch.from_numpy(np.searchsorted(self.rows, new))
-            self._positions[: len(new)].copy_(positions, non_blocking=True)
-        return (new,)
 
     @override
     def step(self, new: Batch, *others: Batch, on_loss_terms: LossCallback | None = None) -> Tensor:
@@ -153,7 +144,10 @@ class LwF(Strategy):
             with torch.no_grad():
                 scores = functional_call(self.model, self.teacher, (new.x, new.task))
                 return self._old_log_probabilities(scores, scores)
-        positions = self._positions[: len(new.y)]
+        if not self.recorded:
+            return []
+        assert new.rows is not None
+        positions = torch.searchsorted(self.rows, new.rows)
         return [before[positions] for before in self.recorded]
 
     def _old_log_probabilities(self, features: Tensor, scores: Tensor) -> list[Tensor]:

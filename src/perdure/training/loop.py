@@ -15,6 +15,7 @@ from .early_stopping import EarlyStopping, split_for_early_stopping
 from .schedules import LearningRateSchedule, set_learning_rates
 from .step_checks import DivergenceCheck, check_batches, check_rows
 from .step_graph import StepGraphs, compute_in
+from .task_steps import TaskSteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -79,13 +80,13 @@ def train(
     stopping: EarlyStopping | None = None,
     checkpointer: Checkpointer | None = None,
 ) -> Iterator[Position]:
-    """Yield the position after every step; the evaluator evaluates when it is due.
+    """Yield the position after every step, or after several that are taken together on a GPU.
 
     Args:
         scenario: The tasks.
         strategy: The learner.
         plan: How long to train, and in which batches.
-        evaluator: Evaluates the model during training.
+        evaluator: Evaluates the model after steps at which it is due.
         gradients: Record gradient norms every this many steps.
         start: Where to resume, after the state of the strategy was loaded.
         stopping: The state of early stopping, for checkpoints.
@@ -111,25 +112,30 @@ def train(
         on_loss_terms = None
         if evaluator is not None and gradients:
             on_loss_terms = partial(check.record_gradients, evaluator, gradients)
-        tasks = np.unique(strategy.examples.tasks[rows])
-        only_task = int(tasks[0]) if len(tasks) == 1 else None
         graphs = StepGraphs(strategy, compute, enabled=plan.capture and plan.schedule.is_constant)
+        steps = TaskSteps(
+            strategy, graphs, check, task=_only_task(strategy, rows), evaluator=evaluator,
+            on_loss_terms=on_loss_terms,
+        )  # fmt: skip
+
+        def should_stop(steps: TaskSteps = steps, held_out: Rows = held_out) -> bool:
+            steps.flush()
+            return stopping.should_stop(strategy, held_out)
+
         with _evaluate_phase(evaluator, phase, strategy):
-            should_stop = partial(stopping.should_stop, strategy, held_out)
             for new in iterate_batches(rows, plan, index, skip=done, should_stop=should_stop):
                 batches = check_batches(strategy, strategy.select_rows(new))
                 if not plan.schedule.is_constant:
                     factor = plan.schedule.factor(done, count_steps(rows, plan))
                     set_learning_rates(strategy.optimizer, factor)
-                counts = evaluator is not None and evaluator.costs.counts_step
-                loss = graphs.step(batches, only_task, on_loss_terms, eager=counts)
                 step, done = step + 1, done + 1
-                check.add_loss(loss)
-                if evaluator is not None:
-                    evaluator.step(strategy.model, replayed=graphs.replayed)
+                if not steps.add(batches):
+                    continue
                 if checkpointer is not None and checkpointer.is_due():
                     check.check_losses()  # weights that are not finite are not worth saving
                     checkpointer.save(Position(index, done, step, rows))
+                yield Position(index, done, step, rows)
+            if steps.flush():
                 yield Position(index, done, step, rows)
             check.check_losses()
             with counted(), compute():
@@ -205,6 +211,12 @@ def _count_batches(rows: Rows, plan: TrainingPlan) -> int:
     """Return the number of batches per epoch."""
     # A last batch of one example joins the one before: BatchNorm cannot be trained on one.
     return max(1, -(-len(rows) // plan.batch) - (len(rows) % plan.batch == 1))
+
+
+def _only_task(strategy: Strategy, rows: Rows) -> int | None:
+    """Return the task of all examples at these rows, None if they are of several."""
+    tasks = strategy.examples.tasks[rows]
+    return int(tasks[0]) if len(tasks) and (tasks == tasks[0]).all() else None
 
 
 def _evaluate_phase(

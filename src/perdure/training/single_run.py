@@ -81,8 +81,8 @@ def run_stepwise(
     checkpoint_every: float = CHECKPOINT_SECONDS,
     on_checkpoint: Callable[[], None] | None = None,
     together: int = 1,
-) -> Generator[None, None, Strategy]:
-    """Yield after every training step of a run; return the learner.
+) -> Generator[int, None, Strategy]:
+    """Yield how many training steps of a run were taken, one or several; return the learner.
 
     Args:
         config: What to run.
@@ -122,7 +122,7 @@ def run_stepwise(
             checkpoint, strategy, evaluator, stopping, every=checkpoint_every,
             on_checkpoint=on_checkpoint,
         )  # fmt: skip
-        phases = len(list_phases(scenario, plan))
+        phases, taken = len(list_phases(scenario, plan)), start.step if start is not None else 0
         for position in train(
             scenario, strategy, plan, evaluator, gradients=config.gradients, start=start,
             stopping=stopping, checkpointer=checkpointer,
@@ -131,7 +131,8 @@ def run_stepwise(
                 fraction = min(position.done / count_steps(position.rows, plan), 1.0)
                 on_progress((position.phase + fraction) / phases, evaluator.live)
             if not evaluator.costs.counts_step:  # all operations in this process are being counted
-                yield
+                yield position.step - taken
+                taken = position.step
         results: dict[str, Any] = {"weights": hash_weights(strategy.model)}
         if plan.patience:
             results["held_out_accuracy"] = stopping.held_out_accuracy
@@ -140,7 +141,7 @@ def run_stepwise(
     return strategy
 
 
-def exhaust(steps: Generator[None, None, T]) -> T:
+def exhaust(steps: Generator[object, None, T]) -> T:
     """Take all steps; return what the generator returns."""
     while True:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING
 
@@ -38,27 +39,35 @@ class DivergenceCheck:
 
     def __init__(self, strategy: Strategy, task: str | None, step: int) -> None:
         self._strategy, self._task, self._step = strategy, task, step
-        self._losses: list[tuple[int, Tensor]] = []
+        self._losses: list[Tensor] = []  # of the last steps, in order
         self._arriving: _Finite | None = None  # whether the losses before these are finite
 
     def add_loss(self, loss: Tensor) -> None:
-        """Take the loss of a step; on a GPU, many are checked together, once it has them."""
-        self._step += 1
-        loss = check_loss(self._strategy, loss, lambda: self._place(self._step))
-        self._losses.append((self._step, loss))
-        if not loss.is_cuda or self._step == 1:
+        """Take the loss that a strategy returned for a step."""
+        place = partial(self._place, self._step + 1)
+        self.add_losses(check_loss(self._strategy, loss, place).reshape(1))
+
+    def add_losses(self, losses: Tensor) -> None:
+        """Take the losses of steps; on a GPU, many are checked together, once it has them."""
+        is_first = self._step == 0
+        self._step += len(losses)
+        self._losses.append(losses)
+        if not losses.is_cuda or is_first:
             self.check_losses()
-        elif len(self._losses) >= 2 * CUDA_STEPS:  # the GPU is still at work on the last ones
+        elif sum(map(len, self._losses)) >= CUDA_STEPS:  # the GPU may still be at work on them
             self._check(self._arriving)
-            first, self._losses = self._losses[:CUDA_STEPS], self._losses[CUDA_STEPS:]
-            self._arriving = _Finite(first)
+            self._arriving = self._take_losses()
 
     def check_losses(self) -> None:
         """Raise if one of the losses since the last check is not finite."""
         self._check(self._arriving)
-        losses, self._losses, self._arriving = self._losses, [], None
-        if losses:
-            self._check(_Finite(losses))
+        self._arriving = None
+        if self._losses:
+            self._check(self._take_losses())
+
+    def _take_losses(self) -> _Finite:
+        losses, self._losses = self._losses, []
+        return _Finite(losses, last_step=self._step)
 
     def _check(self, losses: _Finite | None) -> None:
         if losses is None or (found := losses.first_that_is_not()) is None:
@@ -103,13 +112,13 @@ class _Finite:
     """Whether losses are finite, which a GPU is asked without waiting for it.
 
     Args:
-        losses: of steps, in order; one at least.
+        losses: of consecutive steps; one at least.
+        last_step: the last of them.
     """
 
-    def __init__(self, losses: list[tuple[int, Tensor]]) -> None:
-        device = losses[0][1].device
-        self._steps = [step for step, _ in losses]
-        self._values = torch.stack([loss.to(device) for _, loss in losses])
+    def __init__(self, losses: list[Tensor], last_step: int) -> None:
+        self._values = torch.cat([part.to(losses[0].device) for part in losses])
+        self._first_step = last_step - len(self._values) + 1
         self._finite, self._arrived = self._values.isfinite().all(), None
         if self._finite.is_cuda:
             on_device, self._arrived = self._finite, torch.cuda.Event()
@@ -124,7 +133,7 @@ class _Finite:
         if bool(self._finite):
             return None
         at = int((~self._values.isfinite()).nonzero()[0])
-        return self._steps[at], float(self._values[at])
+        return self._first_step + at, float(self._values[at])
 
 
 def check_rows(strategy: Strategy, value: object) -> Rows:

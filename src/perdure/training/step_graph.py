@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from ..strategies import LossCallback, Rows, Strategy
 
-__all__ = ["StepGraphs", "compute_in"]
+__all__ = ["MAX_QUEUED", "CapturedStep", "StepGraphs", "compute_in"]
 
+MAX_QUEUED = 32  # steps whose rows are copied to the GPU together
 WARM_UP = 1  # steps on the stream of the capture: libraries and the optimizer initialise there
 
 
@@ -40,10 +42,41 @@ def compute_in(precision: str, device: torch.device) -> Iterator[None]:
             yield
 
 
-class _Captured(NamedTuple):
-    graph: torch.cuda.CUDAGraph
-    rows: Tensor  # the graph reads which examples to take from here
-    loss: Tensor  # and writes the loss there
+class CapturedStep:
+    """A step as a CUDA graph, which reads its rows from a queue on the device.
+
+    Args:
+        size: the number of rows of a step.
+        device: of the examples.
+    """
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self._graph = torch.cuda.CUDAGraph()
+        self._rows = torch.zeros(MAX_QUEUED, size, dtype=torch.int64, device=device)
+        self._losses = torch.zeros(MAX_QUEUED, device=device)
+        self._position = torch.zeros(1, dtype=torch.int64, device=device)  # in the queue
+
+    def capture(self, take_step: Callable[[Tensor], Tensor]) -> None:
+        """Capture a step, which returns its loss, on the current stream."""
+        with capture(self._graph):
+            loss = take_step(self._rows.index_select(0, self._position).squeeze(0))
+            self._losses.index_copy_(0, self._position, loss.reshape(1).to(self._losses))
+            self._position.add_(1)
+
+    def queue(self, rows: NDArray[np.int64]) -> None:
+        """Have the next replays read these rows, one step each."""
+        self._position.zero_()
+        # Pinned, or the copy could wait for the steps that are under way.
+        on_host = torch.from_numpy(rows).pin_memory()
+        self._rows[: len(rows)].copy_(on_host, non_blocking=True)
+
+    def replay(self) -> None:
+        """Take the next step of the queue."""
+        self._graph.replay()
+
+    def losses(self, count: int) -> Tensor:
+        """Return the losses of the first steps of the queue, once they have been taken."""
+        return self._losses[:count].clone()
 
 
 class StepGraphs:
@@ -72,39 +105,48 @@ class StepGraphs:
         sgd = type(strategy.optimizer) is torch.optim.SGD
         self._enabled = enabled and self._device.type == "cuda" and capturable and sgd
         self._taken: Counter[tuple[int | None, ...]] = Counter()
-        self._captured: dict[tuple[int | None, ...], _Captured] = {}
-        self.replayed = False  # whether the last step was
+        self._captured: dict[tuple[int | None, ...], CapturedStep] = {}
         self._side = torch.cuda.Stream(self._device) if self._enabled else None
+        self.replayed = False  # whether the last step was, after it had been captured
 
-    def step(
-        self,
-        batches: Sequence[Rows],
-        task: int | None,
-        on_loss_terms: LossCallback | None,
-        *,
-        eager: bool = False,
-    ) -> Tensor:
-        """Take a training step on the examples at these rows; return its loss.
+    def find(self, batches: Sequence[Rows], task: int | None) -> CapturedStep | None:
+        """Return the graph of steps like this one, None as long as there is none.
 
         Args:
             batches: the rows of each batch, the new examples first.
             task: the task of all new examples, if it is one.
-            on_loss_terms: passed to the strategy.
-            eager: do not use a graph, for a step whose operations are counted.
         """
-        self.replayed, sizes = False, [len(rows) for rows in batches]
-        if not self._enabled or eager or on_loss_terms is not None:
-            chosen = self._strategy.examples.rows_on_device(np.concatenate(batches))
+        return self._captured.get((task, *map(len, batches)))
+
+    def step(
+        self, batches: Sequence[Rows], task: int | None, on_loss_terms: LossCallback | None
+    ) -> Tensor:
+        """Take a training step on the examples at these rows; return its loss.
+
+        The first steps of a kind prepare for a graph: one is taken on the stream of the capture,
+        and the second is captured.
+
+        Args:
+            batches: as for `find`.
+            task: likewise.
+            on_loss_terms: passed to the strategy; such a step is eager.
+        """
+        rows, sizes = np.concatenate(batches), [len(rows) for rows in batches]
+        key, self.replayed = (task, *sizes), False
+        if not self._enabled or on_loss_terms is not None or key in self._captured:
+            chosen = self._strategy.examples.rows_on_device(rows)
             return self._take_step(chosen, sizes, task, on_loss_terms)
-        key = (task, *sizes)
-        rows = torch.from_numpy(np.concatenate(batches))
-        if key in self._captured:
-            return self._replay(self._captured[key], rows)
+        assert self._side is not None
         self._taken[key] += 1
         if self._taken[key] <= WARM_UP:
-            return self._warm_up(rows.to(self._device, non_blocking=True), sizes, task)
+            chosen = self._strategy.examples.rows_on_device(rows)
+            with switch_stream(self._side):
+                return self._take_step(chosen, sizes, task)
+        captured = CapturedStep(len(rows), self._device)
+        self._strategy.optimizer.zero_grad()  # gradients are to live in the memory of the graph
         try:
-            self._captured[key] = self._capture(rows, sizes, task)
+            with switch_stream(self._side):
+                captured.capture(lambda chosen: self._take_step(chosen, sizes, task))
         except RuntimeError as error:
             self._enabled = False
             release_generator(self._device)
@@ -112,7 +154,11 @@ class StepGraphs:
             message = f"training steps are not captured in a CUDA graph: {reason}"
             warnings.warn(message, stacklevel=2)
             return self.step(batches, task, on_loss_terms)
-        return self._replay(self._captured[key], rows)
+        self._captured[key] = captured
+        captured.queue(rows[None])
+        captured.replay()
+        self.replayed = True
+        return captured.losses(1)
 
     def _take_step(
         self,
@@ -124,22 +170,3 @@ class StepGraphs:
         batches = self._strategy.examples.take_batches(rows, sizes, task)
         with self._compute():
             return self._strategy.step(*batches, on_loss_terms=on_loss_terms)
-
-    def _warm_up(self, rows: Tensor, sizes: Sequence[int], task: int | None) -> Tensor:
-        assert self._side is not None
-        with switch_stream(self._side):
-            return self._take_step(rows, sizes, task)
-
-    def _capture(self, rows: Tensor, sizes: Sequence[int], task: int | None) -> _Captured:
-        graph, static_rows = torch.cuda.CUDAGraph(), rows.to(self._device)
-        self._strategy.optimizer.zero_grad()  # gradients are to live in the memory of the graph
-        assert self._side is not None
-        with switch_stream(self._side), capture(graph):
-            loss = self._take_step(static_rows, sizes, task)
-        return _Captured(graph, static_rows, loss)
-
-    def _replay(self, captured: _Captured, rows: Tensor) -> Tensor:
-        self.replayed = True
-        captured.rows.copy_(rows, non_blocking=True)
-        captured.graph.replay()
-        return captured.loss.clone()

@@ -203,22 +203,26 @@ class CostMeter:
         self.rows.pop(task, None)
         self._row, self._state.task = {}, None
 
-    def resume(self) -> None:
-        """Count the time from here on as training."""
+    def resume(self, *, replayed: bool = False) -> None:
+        """Count the time from here on as training.
+
+        After a step that was the replay of a CUDA graph the operations of the next are not counted:
+        they would be the same.
+        """
         if self._row:
-            if self.count_flops:
+            if self.count_flops and not replayed:
                 self._steps.start()
                 self._report_step_problem()
             self._add("seconds_eval", self._lap())
 
-    def pause(self, *, stepped: bool) -> None:
-        """Count the time from here on as evaluation; `stepped` says that a step was taken."""
+    def pause(self, *, steps: int = 0) -> None:
+        """Count the time from here on as evaluation, after this many steps."""
         flops = self._steps.stop()
         self._report_step_problem()
         if not self._row:
             return
         self._add("seconds_train", self._lap())
-        if stepped:
+        for _ in range(steps):
             step_flops = self._steps.end_step(flops)
             if step_flops is None:
                 self._row["flops_train"] = None
