@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -90,6 +91,12 @@ class EvalSet:
     def is_padded(self) -> bool:
         """Whether examples form a batch by a function of the user's, which may pad them."""
         return self._collate is not collate_examples
+
+    @property
+    def is_on_cuda(self) -> bool:
+        """Whether the data is tensors on a GPU."""
+        tensors = [leaf for leaf in leaves(self._tensors) if isinstance(leaf, torch.Tensor)]
+        return bool(tensors) and all(tensor.is_cuda for tensor in tensors)
 
     @property
     def is_function(self) -> bool:
@@ -287,6 +294,13 @@ class EvalSet:
         parts = self._fixed_rows if self._tensors is None else [self._tensors]
         x = parts[0][0] if parts else None
         return next((leaf for leaf in leaves(x) if isinstance(leaf, torch.Tensor)), None)
+
+    @cached_property
+    def label_classes(self) -> frozenset[int]:
+        """The classes of the task: those stated, or those of its labels."""
+        self.load()
+        labels = self.labels() if self.classes is None else self.classes
+        return frozenset() if labels is None else frozenset(np.unique(labels).tolist())
 
     def labels(self) -> NDArray[np.generic] | None:
         """Return all labels where they are available as one tensor of integers."""

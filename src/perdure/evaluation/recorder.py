@@ -293,8 +293,7 @@ class Recorder:
         seen: set[int] = set()
         counts = []
         for task in self._trained.values():
-            labels = task.labels() if task.classes is None else task.classes
-            classes = set() if labels is None else set(np.unique(labels).tolist())
+            classes = task.label_classes
             counts.append(len(classes if self._run.get("setting") == "task" else classes - seen))
             seen |= classes
         return counts if counts and min(counts) > 0 else []

@@ -150,7 +150,9 @@ def list_phases(scenario: Scenario, plan: TrainingPlan) -> list[Phase]:
     if plan.boundaries:
         task_of_row = scenario.train.task  # blurred tasks contain examples of others
         return [
-            Phase(task.name, task.train, np.unique(task_of_row[task.train]).tolist())
+            Phase(
+                task.name, task.train, np.flatnonzero(np.bincount(task_of_row[task.train])).tolist()
+            )
             for task in scenario.tasks
         ]
     order = order_drifting_stream(scenario, plan.blur, passes=plan.epochs, seed=plan.seed)

@@ -251,13 +251,10 @@ class CostMeter:
         """Count evaluations per example, and one pass over the training data of `task`."""
         if not self.count_flops:
             return
-        for other in evaluated:
-            try:
-                flops = evaluation_flops(model, other, scorer)
-            except Exception as error:  # a score that needs more examples, say
-                self._report_unmeasurable("flops_eval", f"{type(error).__name__}: {error}")
-                continue
-            self._state.flops_per_example[other.name] = flops
+        known, errors = evaluation_flops(model, evaluated, scorer)
+        self._state.flops_per_example |= known
+        for error in errors:
+            self._report_unmeasurable("flops_eval", f"{type(error).__name__}: {error}")
         if self._state.examples is None or self._row.get("flops_one_pass") is not None:
             return
         try:

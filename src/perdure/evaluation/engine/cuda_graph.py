@@ -23,8 +23,8 @@ __all__ = [
     "CudaGraph",
     "CudaGraphError",
     "capture",
+    "differ_in_bits",
     "release_generator",
-    "same_bits",
     "switch_stream",
 ]
 
@@ -128,11 +128,15 @@ def release_generator(device: torch.device) -> None:
     generator.graphsafe_set_state(generator.clone_state())
 
 
-def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Return whether two tensors are equal bit for bit; NaN equals NaN."""
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    return torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
+def differ_in_bits(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return whether two tensors of one shape differ in any bit, without waiting; NaN equals NaN.
+
+    Example:
+        >>> nan = torch.tensor([float("nan"), 1.0])
+        >>> differ_in_bits(nan, nan.clone()), differ_in_bits(nan, -nan)
+        (tensor(False), tensor(True))
+    """
+    return (a.contiguous().view(torch.uint8) != b.contiguous().view(torch.uint8)).any()
 
 
 def _addresses(model: object) -> list[tuple[object, ...]]:

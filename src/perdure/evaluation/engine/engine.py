@@ -19,10 +19,11 @@ from ..executors import Inline
 from ..state.preserve import preserve_state
 from ..state.tensors import model_device
 from ..state.trees import first_tensor
-from .cuda_graph import CudaGraph, CudaGraphError, same_bits
+from .cuda_graph import CudaGraph, CudaGraphError, differ_in_bits
 from .eval_batches import EvalBatches, EvalResult, Predictions, Values
 from .half_precision import HalfPrecisionError
 from .precision import PrecisionControl
+from .result_ring import MAX_BLOCKS
 from .side_stream import SideStream
 from .worker import ProcessWorker
 
@@ -48,6 +49,7 @@ class _Pending(NamedTuple):
     step: int
     batches: EvalBatches
     values: Tensor
+    differs: Tensor | None  # whether the graph's results do, if the evaluation verified them
     arrived: torch.cuda.Event
     begun: torch.cuda.Event
     ended: torch.cuda.Event
@@ -77,6 +79,8 @@ class Engine:
         self._count = 0  # how often
         self.precision = PrecisionControl(scorer, executor)
         self._graph: CudaGraph | None = None
+        self._graph_differs: Tensor | None = None  # from the evaluation under way
+        self._rejected_at: int | None = None  # the step at which a verification failed
         self._graph_allowed = scorer.batch_size is None
         self._pending: deque[_Pending | ResultBlock] = deque()
         self._completed: deque[EvalResult] = deque()
@@ -225,16 +229,25 @@ class Engine:
             begun.record()
             on_device = self._values(model, batches, step)
             ended.record()
-            host = torch.empty(on_device.shape, dtype=on_device.dtype, pin_memory=True)
-            host.copy_(on_device, non_blocking=True)
+            host = _begin_copy(on_device)
+            differs = None if self._graph_differs is None else _begin_copy(self._graph_differs)
             arrived.record()
-        self._pending.append(_Pending(step, batches, host, arrived, begun, ended))
+        self._graph_differs = None
+        self._pending.append(_Pending(step, batches, host, differs, arrived, begun, ended))
 
     def collect_here(self, *, wait: bool = False) -> list[EvalResult]:
         """Return the completed results of `evaluate` in order; with `wait`, all of them."""
         self._drain(everything=wait)
         while self._pending and (wait or self._pending[0].arrived.query()):
             self._complete_first()
+        if self._rejected_at is not None:
+            self._drain()  # what the graph still has is recorded, with the warning
+            step, self._rejected_at = self._rejected_at, None
+            self._disable_graph(
+                step,
+                "its results differ from a plain evaluation; those since the last verification "
+                "may be wrong",
+            )
         results = list(self._completed)
         self._completed.clear()
         return results
@@ -242,7 +255,7 @@ class Engine:
     def _drain(self, *, everything: bool = True) -> None:
         """Have results that a graph keeps on the device copied: enough of them, or everything."""
         if self._graph is not None and self._graph.has_results(everything=everything):
-            self._await_room(1)  # the memory on the host is used again
+            self._await_room(MAX_BLOCKS)  # the memory on the host is used again
             self._pending.append(self._graph.copy_results())
 
     def _await_room(self, size: int) -> None:
@@ -253,6 +266,8 @@ class Engine:
         first = self._pending.popleft()
         first.arrived.synchronize()
         self._completed.extend(first.results())
+        if isinstance(first, _Pending) and first.differs is not None and bool(first.differs):
+            self._rejected_at = first.step
 
     def _values(self, model: object, batches: EvalBatches, step: int) -> Tensor:
         precision = self.precision
@@ -289,14 +304,20 @@ class Engine:
                     self._graph = CudaGraph(
                         lambda: self.precision.eager_values(model, batches, step), model, batches
                     )
-            elif not same_bits(self._graph.values(), values):
-                raise CudaGraphError(
-                    "its results differ from a plain evaluation; those since the last verification "
-                    "may be wrong"
-                )
+            else:
+                self._graph_differs = differ_in_bits(self._graph.values(), values)
         except CudaGraphError as reason:
-            self.warn(f"no CUDA graph from step {step} on, evaluation is eager: {reason}")
-            self._graph, self._graph_allowed = None, False
+            self._disable_graph(step, str(reason))
+
+    def _disable_graph(self, step: int, reason: str) -> None:
+        self.warn(f"no CUDA graph from step {step} on, evaluation is eager: {reason}")
+        self._graph, self._graph_allowed = None, False
+
+
+def _begin_copy(tensor: Tensor) -> Tensor:
+    """Return a tensor on the host that has the values once the GPU has come so far."""
+    on_host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    return on_host.copy_(tensor, non_blocking=True)
 
 
 def _worker_device(executor: Executor) -> torch.device | None:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ResultBlock", "ResultRing"]
 
-MAX_SLOTS = 64  # half of them are copied at a time
-MAX_BYTES = 2**24
+MAX_BLOCKS = 3  # on their way to the host at a time, while the slots of another are filled
+MAX_SLOTS = 32  # of a block
+MAX_BYTES = 2**22
 MAX_DELAY = 0.2  # seconds until results are copied, at the next evaluation
 
 
@@ -29,7 +30,8 @@ class ResultRing:
 
     def __init__(self, values: torch.Tensor, batches: EvalBatches) -> None:
         self._batches = batches
-        self.size = max(2, min(MAX_SLOTS, MAX_BYTES // max(1, values.nbytes)))
+        self._block = max(1, min(MAX_SLOTS, MAX_BYTES // max(1, values.nbytes)))
+        self.size = (MAX_BLOCKS + 1) * self._block
         shape, dtype = (self.size, *values.shape), values.dtype
         self._on_device = torch.empty(shape, dtype=dtype, device=values.device)
         self._on_host = torch.empty(shape, dtype=dtype, pin_memory=True)
@@ -39,9 +41,7 @@ class ResultRing:
         self._steps: list[int] = []  # of the slots from there on
         self._waiting_since = 0.0
         self._stream: torch.cuda.Stream | None = None
-        self._times = [
-            tuple(torch.cuda.Event(enable_timing=True) for _ in range(2)) for _ in range(self.size)
-        ]
+        self._times: tuple[torch.cuda.Event, ...] = ()  # around the first evaluation of a block
 
     def write(self, values: torch.Tensor) -> None:
         """Put `values` into the next slot; a graph captures this."""
@@ -50,13 +50,15 @@ class ResultRing:
 
     def replay(self, graph: torch.cuda.CUDAGraph, step: int) -> None:
         """Evaluate by `graph`, which writes into the next slot."""
-        if not self._steps:
+        if self._steps:
+            graph.replay()
+        else:
             self._waiting_since = time.monotonic()
             self._stream = torch.cuda.current_stream(self._on_device.device)
-        begun, ended = self._times[self._next]
-        begun.record(self._stream)
-        graph.replay()
-        ended.record(self._stream)
+            self._times = tuple(torch.cuda.Event(enable_timing=True) for _ in range(2))
+            self._times[0].record(self._stream)
+            graph.replay()
+            self._times[1].record(self._stream)
         self._steps.append(step)
         self._next += 1
 
@@ -69,7 +71,7 @@ class ResultRing:
         """Return whether results should be copied now."""
         if not self._steps:
             return False
-        full = self._next in (self.size // 2, self.size)
+        full = len(self._steps) == self._block or self._next == self.size
         return full or everything or time.monotonic() - self._waiting_since > MAX_DELAY
 
     def copy(self) -> ResultBlock:
@@ -79,9 +81,7 @@ class ResultRing:
         with torch.cuda.stream(self._stream):
             self._on_host[rows].copy_(self._on_device[rows], non_blocking=True)
             arrived.record()
-        block = ResultBlock(
-            self._batches, self._steps, self._on_host[rows], arrived, self._times[rows]
-        )
+        block = ResultBlock(self._batches, self._steps, self._on_host[rows], arrived, self._times)
         self._steps, self._start = [], self._next % self.size
         self._next = self._start
         return block
@@ -96,7 +96,7 @@ class ResultBlock:
         steps: list[int],
         values: torch.Tensor,
         arrived: torch.cuda.Event,
-        times: list[tuple[torch.cuda.Event, ...]],
+        times: tuple[torch.cuda.Event, ...],
     ) -> None:
         self._batches, self._steps, self._values, self._times = batches, steps, values, times
         self.arrived = arrived
@@ -104,8 +104,9 @@ class ResultBlock:
     def results(self) -> list[EvalResult]:
         """Return the results, once they have arrived."""
         values = self._values.numpy().copy()  # the slots are used again
-        seconds = [begun.elapsed_time(ended) / 1000 for begun, ended in self._times]
+        begun, ended = self._times
+        seconds = begun.elapsed_time(ended) / 1000  # all of them do the same
         return [
-            EvalResult(step, self._batches, own, spent)
-            for step, own, spent in zip(self._steps, values, seconds, strict=True)
+            EvalResult(step, self._batches, own, seconds)
+            for step, own in zip(self._steps, values, strict=True)
         ]

@@ -36,6 +36,7 @@ CPU_BATCH_SIZE = 500  # the activations of this many examples stay in the cache
 CUDA_BATCH_SIZE = 1 << 14
 TOKEN_BATCH_SIZE = 8  # rows with many labels each have many logits: tokens times vocabulary
 PART_SIZE = 1000  # examples of a whole set that are in memory at a time
+CUDA_PART_SIZE = 4000  # of one that is on a GPU already
 OUT_OF_MEMORY = "can't allocate memory"  # in the RuntimeError of PyTorch's allocator on a CPU
 
 
@@ -137,7 +138,8 @@ class Scorer:
         """Return how many examples are read at a time, and padded together if they are padded."""
         needs_all_outputs = isinstance(self.score, TokenScore | WholeSetMetric)
         few = task.is_padded and needs_all_outputs
-        return self.batch_size or (TOKEN_BATCH_SIZE if few else PART_SIZE)
+        size = CUDA_PART_SIZE if task.is_on_cuda else PART_SIZE
+        return self.batch_size or (TOKEN_BATCH_SIZE if few else size)
 
     def set_classes(self, task: str, classes: Sequence[int]) -> None:
         """Mask the outputs of all other classes for the examples of a task."""

@@ -129,7 +129,8 @@ def weight_checksums(model: object) -> Checksums:
     """
     parameters = _plain_parameters(model)
     sums = [_bit_sum(tensor) for tensor in parameters.values()]
-    values = torch.stack([total.cpu() for total in sums]).tolist() if sums else []
+    device = sums[0].device if sums else None  # one transfer, of parameters on one device
+    values = torch.stack([total.to(device) for total in sums]).tolist() if sums else []
     named = zip(parameters.items(), values, strict=True)
     return {name: (tensor.shape, value) for (name, tensor), value in named}
 

@@ -1,0 +1,137 @@
+"""Steps that wait to be replayed together end in the same record and weights as one by one."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from perdure import training
+from perdure.training import make_config, single_run, step_graph
+
+from .strategy_helpers import short_config
+from .test_training_resume import on, stopped, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import numpy as np
+
+    from perdure.training import RunConfig
+    from perdure.training.step_graph import StepGraphs
+
+
+class Replayed:
+    """Takes the steps of a queue as a CUDA graph would, without one."""
+
+    def __init__(self, graphs: StepGraphs, sizes: Sequence[int], task: int | None) -> None:
+        self._take = partial(graphs._take_step, sizes=sizes, task=task)
+        self._losses: list[torch.Tensor] = []
+
+    def queue(self, rows: np.ndarray) -> None:
+        assert 1 <= len(rows) <= step_graph.MAX_QUEUED
+        self._rows, self._losses = list(torch.from_numpy(rows)), []
+
+    def replay(self) -> None:
+        self._losses.append(self._take(self._rows.pop(0)))
+
+    def losses(self, count: int) -> torch.Tensor:
+        assert not self._rows
+        return torch.stack(self._losses[:count])
+
+
+@pytest.fixture
+def queued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have every kind of step replayed from its third on; return how many steps each queue had."""
+    counts: list[int] = []
+    known: dict[StepGraphs, dict[Any, Any]] = {}
+
+    class Counted(Replayed):
+        def queue(self, rows: np.ndarray) -> None:
+            counts.append(len(rows))
+            super().queue(rows)
+
+    def find(graphs: StepGraphs, batches: Sequence[np.ndarray], task: int | None) -> Any:
+        sizes = [len(rows) for rows in batches]
+        seen = known.setdefault(graphs, {}).setdefault((task, *sizes), [])
+        seen.append(1)
+        if len(seen) == 3:
+            seen.append(Counted(graphs, sizes, task))
+        return seen[3] if len(seen) > 3 else None
+
+    monkeypatch.setattr(step_graph.StepGraphs, "find", find)
+    monkeypatch.setattr(step_graph, "MAX_QUEUED", 4)
+    monkeypatch.setattr("perdure.training.task_steps.MAX_QUEUED", 4)
+    return counts
+
+
+def config(strategy: str = "replay", **options: Any) -> RunConfig:
+    short: dict[str, Any] = {"epochs": 3, "batch": 32, "every": 1, "settings": {"hidden": "16"}}
+    return make_config("split-digits", strategy, **{**short, **options})
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the points, the results of every example and the hash of the weights."""
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    others = ("run.json", "done.json", "costs.csv")
+    weights: str = json.loads(files["done.json"].read_text())["weights"]
+    kept = {name: path.read_bytes() for name, path in files.items() if name not in others}
+    return kept | {"weights": weights.encode()}
+
+
+def flops_train(folder: Path) -> list[float]:
+    header, *rows = (line.split(",") for line in (folder / "costs.csv").read_text().splitlines())
+    return [float(row[header.index("flops_train")]) for row in rows]
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "replay": {},
+    "every 3": {"every": 3},
+    "memory that changes in every step": {"settings": {"hidden": "16", "fill": "reservoir"}},
+    "early stopping": {"patience": 1, "epochs": 8},
+    "a head per task": {"setting": "task"},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_record_is_that_of_single_steps(case: str, tmp_path: Path, request: Any) -> None:
+    training.run(config(**CASES[case]), tmp_path / "single")
+    queued = request.getfixturevalue("queued")
+    training.run(config(**CASES[case]), tmp_path / "queued")
+    assert contents(tmp_path / "queued") == contents(tmp_path / "single")
+    # Other steps are counted: the shorter last batches of epochs stand for more or fewer of them.
+    single = flops_train(tmp_path / "single")
+    assert flops_train(tmp_path / "queued") == pytest.approx(single, rel=0.1)
+    assert max(queued) == 4
+    assert min(queued) == 1  # the last batch of an epoch is a shorter one
+
+
+@pytest.mark.parametrize("strategy", ["lwf", "ewc", "agem", "si", "mas", "cwr-star"])
+def test_every_strategy_may_select_rows_ahead(strategy: str, tmp_path: Path, request: Any) -> None:
+    """As `Strategy.capturable` requires."""
+    training.run(config(strategy), tmp_path / "single")
+    request.getfixturevalue("queued")
+    training.run(config(strategy), tmp_path / "queued")
+    assert contents(tmp_path / "queued") == contents(tmp_path / "single")
+
+
+@pytest.mark.usefixtures("queued")
+def test_a_run_that_was_stopped_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    """A checkpoint is only saved when no step is waiting, whose rows have been selected."""
+    expected = contents(whole(short_config("replay"), tmp_path / "whole"))
+    for after in (5, 9, 12):
+        folder = stopped(short_config("replay"), tmp_path / str(after), after)
+        assert contents(on(short_config("replay"), folder)) == expected
+
+
+@pytest.mark.usefixtures("queued")
+def test_all_steps_are_counted(tmp_path: Path) -> None:
+    steps = list(single_run.run_stepwise(config(), tmp_path))
+    last = (tmp_path / "points.csv").read_text().splitlines()[-1]
+    total = int(last.split(",")[0])
+    assert total - 3 <= sum(steps) <= total  # there is no pause while operations are counted
+    assert max(steps) >= 4
