@@ -534,7 +534,7 @@ def written(folder: Path, tasks: str) -> tuple[RunWriter, list[WriterPosition]]:
     for number, task in enumerate(tasks):
         writer.add_per_example(list(tasks[: number + 1]), np.arange(9))
         line = f"{number + 1},{task},{task},probe,1.0,9"
-        writer.append_points([line], [(number, number + 1, np.ones(9, bool))])
+        writer.append_points([line], [(number, [number + 1], np.ones((1, 9), bool))])
         writer.append_gradients(f"{number + 1},{task},1.0,")
         positions.append(writer.position())
     return writer, positions
@@ -560,7 +560,7 @@ def test_what_is_cut_can_be_written_again(tmp_path: Path) -> None:
     for number, task in enumerate("abc"[1:], start=1):
         again.add_per_example(list("abc"[: number + 1]), np.arange(9))
         line = f"{number + 1},{task},{task},probe,1.0,9"
-        again.append_points([line], [(number, number + 1, np.ones(9, bool))])
+        again.append_points([line], [(number, [number + 1], np.ones((1, 9), bool))])
         again.append_gradients(f"{number + 1},{task},1.0,")
     assert again.position() == positions[3]
     again.close()

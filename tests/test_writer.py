@@ -389,7 +389,7 @@ def write_a_run(writer: RunWriter, describe: dict[str, object]) -> Iterator[str]
         half = np.arange(20) < 10
         writer.append_points(
             [f"{step},{trained},{task},full,0.5,20" for task in tasks],
-            whole_sets=[(k, step, half) for k in range(len(tasks))],
+            whole_sets=[(k, [step], half[None]) for k in range(len(tasks))],
         )
         yield f"full {step}"
         writer.write_costs({task: {"model_bytes": 100.0, "seconds_train": 1.0} for task in tasks})

@@ -74,7 +74,7 @@ def evaluate(writer: RunWriter, step: int, trained: str, tasks: list[str]) -> No
             f"{step},{trained},{task},probe,{int(row.sum()) / EXAMPLES!r},{EXAMPLES}"
             for task, row in zip(tasks, rows, strict=True)
         ],
-        [(number, step, row) for number, row in enumerate(rows)],
+        [(number, [step], row[None]) for number, row in enumerate(rows)],
     )
 
 

@@ -89,6 +89,11 @@ class MetricLog:
     ) -> None:
         self._function, self._recorder, self._failed = function, recorder, False
 
+    @property
+    def is_active(self) -> bool:
+        """Whether there is a function."""
+        return self._function is not None
+
     def write(self, kind: str, step: int, scores: Mapping[str, float]) -> None:
         """Pass on the scores of an evaluation (`probe/TASK`) and the metrics (`live/ID`)."""
         if self._function is not None:

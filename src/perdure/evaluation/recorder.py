@@ -171,67 +171,72 @@ class Recorder:
         self._write_run_json()
 
     def write(
-        self, kind: str, step: int, trained: str | None, values: Mapping[str, Values],
+        self, kind: str, steps: Sequence[int], trained: str | None, values: Mapping[str, Values],
         tasks: Mapping[str, EvalSet], predictions: Mapping[str, Predictions],
-    ) -> dict[str, float]:  # fmt: skip
-        """Record one evaluation from the values of each task's examples; return the scores.
+    ) -> dict[str, list[float]]:  # fmt: skip
+        """Record evaluations and return the scores of each task.
 
-        `predictions` are labels and predicted classes, of whole sets only. Training examples go to
-        a file of their own, and into no live metric.
+        `values` has a row per step with the values of the task's examples; there is one step unless
+        subsets are evaluated, by accuracy. `predictions` are labels and predicted classes, of whole
+        sets only. Training examples go to a file of their own, and into no live metric.
         """
         if not self._boolean and any(own.dtype == np.bool_ for own in values.values()):
             self._set_boolean()
         if kind == "initial":  # a task that had no step may have been evaluated at this one before
-            self._initial = [entry for entry in self._initial if entry[0] == step]
-            values = {name: v for name, v in values.items() if (step, name) not in self._initial}
-        scores = {name: self._mean(name, step, task) for name, task in values.items()}
+            self._initial = [entry for entry in self._initial if entry[0] == steps[0]]
+            values = {k: own for k, own in values.items() if (steps[0], k) not in self._initial}
+        scores = {name: self._scores(name, steps, own) for name, own in values.items()}
         if kind == "initial":
-            self._initial += [(step, name) for name in scores]
-        trained_field = csv_field(trained) if trained is not None else ""
-        lines, train_lines = [], []
-        of_subsets: list[tuple[int, int, NDArray[np.bool_]]] = []
-        of_whole_sets: list[tuple[int, int, NDArray[np.bool_]]] = []
-        for name, score in scores.items():
-            count, train_of = len(values[name]), tasks[name].train_of
-            tested = csv_field(name if train_of is None else train_of)
-            line = f"{step},{trained_field},{tested},{kind},{score!r},{count}"
-            if train_of is not None:
-                train_lines.append(line)
-                continue
-            lines.append(line)
-            if self._per_example and values[name].dtype == np.bool_:
-                file = self._per_example_file(kind, tasks[name], step, score)
+            self._initial += [(steps[0], name) for name in scores]
+        lines, train_lines = list[list[str]](), list[list[str]]()  # of each task
+        results: dict[str, list[tuple[int, Sequence[int], NDArray[np.bool_]]]]
+        results = {"subset": [], "whole": []}
+        for name, own in scores.items():
+            task, examples = tasks[name], values[name]
+            tested = csv_field(name if task.train_of is None else task.train_of)
+            middle = f",{'' if trained is None else csv_field(trained)},{tested},{kind},"
+            pairs = zip(steps, own, strict=True)
+            own_lines = [f"{s}{middle}{score!r},{examples.shape[1]}" for s, score in pairs]
+            (lines if task.train_of is None else train_lines).append(own_lines)
+            if self._per_example and examples.dtype == np.bool_ and task.train_of is None:
+                file = self._per_example_file(kind, task, steps[0], own[0])
                 if file is not None:
-                    number = self._file_number(tasks[name], whole=file == "whole")
-                    rows = of_whole_sets if file == "whole" else of_subsets
-                    rows.append((number, step, values[name].astype(np.bool_, copy=False)))
-        if kind != "initial":
-            for name, score in scores.items():
-                if name in self._control or tasks[name].train_of is not None:
-                    continue
-                live_task = self.live.tasks.get(name)
-                if live_task is None or live_task.last_step != step:  # a probe takes precedence
-                    self.live.update(step, name, score, len(values[name]))
+                    number = self._file_number(task, whole=file == "whole")
+                    right = examples.astype(np.bool_, copy=False)
+                    results[file].append((number, steps, right))
+            if kind != "initial" and name not in self._control and task.train_of is None:
+                self._update_live(name, steps, own, examples.shape[1])
         of_tests = {k: v for k, v in predictions.items() if tasks[k].train_of is None}
-        confusion = format_counts(step, trained, of_tests if self._per_example else {})
-        self.writer.append_points(lines, of_subsets, of_whole_sets, confusion, train_lines)
+        confusion = format_counts(steps[0], trained, of_tests if self._per_example else {})
+        self.writer.append_points(
+            _by_step(lines), results["subset"], results["whole"], confusion, _by_step(train_lines)
+        )
         return scores
+
+    def _update_live(
+        self, task: str, steps: Sequence[int], scores: Sequence[float], examples: int
+    ) -> None:
+        for step, score in zip(steps, scores, strict=True):
+            live_task = self.live.tasks.get(task)
+            if live_task is None or live_task.last_step != step:  # a probe takes precedence
+                self.live.update(step, task, score, examples)
 
     def write_gradients(self, step: int, trained: str | None, norms: Sequence[str]) -> None:
         """Record the gradient norms of a step."""
         trained_field = csv_field(trained) if trained is not None else ""
         self.writer.append_gradients(f"{step},{trained_field},{','.join(norms)}")
 
-    def _mean(self, task: str, step: int, values: Values) -> float:
-        score = self._score.aggregate(values)
-        if not isfinite(score) or not self._scale.low <= score <= self._scale.high:
-            tokens = values.ndim == 1 or values[:, 1].any()
-            raise ValueError(
-                f"score of task {task!r} after step {step} is {score}, expected a finite number "
-                f"from {self._scale.low:g} to {self._scale.high:g}; it was not recorded"
-                + ("" if tokens else ": no label counts, all are ignored")
-            )
-        return score
+    def _scores(self, task: str, steps: Sequence[int], values: Values) -> list[float]:
+        scores = self._score.aggregate(values)
+        for step, score in zip(steps, scores, strict=True):
+            if not isfinite(score) or not self._scale.low <= score <= self._scale.high:
+                tokens = values.ndim == 2 or values[0, :, 1].any()
+                raise ValueError(
+                    f"score of task {task!r} after step {step} is {score}, expected a finite "
+                    f"number from {self._scale.low:g} to {self._scale.high:g}; it was not recorded"
+                    + ("" if tokens else ": no label counts, all are ignored")
+                )
+        return scores
 
     def _set_boolean(self) -> None:
         """Treat the scores of a function as accuracies, since it returned booleans."""
@@ -297,6 +302,11 @@ class Recorder:
             counts.append(len(classes if self._run.get("setting") == "task" else classes - seen))
             seen |= classes
         return counts if counts and min(counts) > 0 else []
+
+
+def _by_step(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of tasks, each in the order of steps, with those of a step together."""
+    return [line for of_step in zip(*lines, strict=True) for line in of_step]
 
 
 def _check_same_run(folder: Path, created: str) -> None:

@@ -7,9 +7,11 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+import numpy as np
 
 from ..record import RecordError
 from .alarm import AlarmMonitor
@@ -22,14 +24,14 @@ from .state.preserve import preserve_state
 from .state.weights import WeightMonitor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from torch import nn
 
     from .alarm import Alarm
     from .costs.meter import CostMeter
     from .engine.engine import Engine
-    from .engine.eval_batches import EvalResult, Predictions, Values
+    from .engine.eval_batches import EvalBatches, EvalResult, Predictions, Values
     from .eval_set import EvalSet
     from .eval_tasks import EvalTasks
     from .gradients import LossTerm
@@ -176,14 +178,35 @@ class RunTracker:
         for result in results:
             if not here or result.batches.device.type == "cuda":
                 self._costs.add_background_time(result.seconds, in_training_time=here)
-            trained = self._trained_at.pop(result.step)
+        for batches, trained, group in self._group(results):
+            steps = [result.step for result in group]
             try:
-                self._write("probe", result.step, trained, result.batches.split(result.values))
+                values = batches.split(np.stack([result.values for result in group]))
+                self._write("probe", steps, trained, values)
                 if self._alarm is not None:
-                    self._alarm.report(result.step, self.recorder)
+                    self._alarm.report(steps[-1], self.recorder)
             except Exception as error:
                 errors.append(error)
         return errors
+
+    def _group(
+        self, results: Sequence[EvalResult]
+    ) -> Iterator[tuple[EvalBatches, str | None, list[EvalResult]]]:
+        """Yield evaluations that are recorded together, with their examples and the task trained.
+
+        These are consecutive accuracies on the same examples, unless each is reported on its own.
+        """
+        singly = self._alarm is not None or self._log.is_active
+
+        def key(result: EvalResult) -> tuple[EvalBatches, str | None, int | None]:
+            alone = singly or result.values.dtype != np.bool_
+            return result.batches, self._trained_at[result.step], result.step if alone else None
+
+        for (batches, trained, _), group in groupby(results, key):
+            members = list(group)
+            for result in members:
+                del self._trained_at[result.step]
+            yield batches, trained, members
 
     def collect_all(self) -> None:
         """Record every submitted evaluation, then raise the first error there was."""
@@ -206,7 +229,8 @@ class RunTracker:
         whole = whole or kind == "full"
         values, predictions = self._engine.evaluate_now(model, tasks, whole=whole)
         predictions = predictions if kind == "full" else {}
-        self._write(kind, self._lifecycle.step, self._lifecycle.task, values, predictions)
+        rows = {name: own[np.newaxis] for name, own in values.items()}
+        self._write(kind, [self._lifecycle.step], self._lifecycle.task, rows, predictions)
         self._report_warnings()
 
     def _report_warnings(self) -> None:
@@ -223,15 +247,15 @@ class RunTracker:
             self.recorder.write_gradients(self._lifecycle.step + 1, self._lifecycle.task, norms)
 
     def _write(
-        self, kind: str, step: int, trained: str | None, values: Mapping[str, Values],
+        self, kind: str, steps: Sequence[int], trained: str | None, values: Mapping[str, Values],
         predictions: Mapping[str, Predictions] | None = None,
     ) -> None:  # fmt: skip
         for task, examples in values.items():
-            self._costs.add_evaluated(task, len(examples))
+            self._costs.add_evaluated(task, len(steps) * examples.shape[1])
         scores = self.recorder.write(
-            kind, step, trained, values, self._tasks.series, predictions or {}
+            kind, steps, trained, values, self._tasks.series, predictions or {}
         )
-        self._log.write(kind, step, scores)
+        self._log.write(kind, steps[-1], {task: own[-1] for task, own in scores.items()})
         score = self._engine.scorer.score
         if isinstance(score, TokenScore) and score.shifted != self._shifted:
             self._shifted = dict(score.shifted)

@@ -144,7 +144,7 @@ class Log:
         whole = kind == "full" or (kind == "initial" and step == 0 and tested in self._control)
         results = []
         if right is not None and (whole or kind == "probe"):
-            results = [(self._number(tested, right, ids, whole=whole), step, right)]
+            results = [(self._number(tested, right, ids, whole=whole), [step], right[None])]
         fields = (str(step), csv_field(trained or ""), csv_field(tested), kind, repr(value))
         line = ",".join([*fields, "" if n is None else str(n)])
         of_subset, of_whole_set = ([], results) if whole else (results, [])

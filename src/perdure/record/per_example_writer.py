@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ids = NDArray[np.integer]
-    Result = tuple[int, int, NDArray[np.bool_]]  # number of the task, step, right or wrong
+    # The number of a task, steps, and a row per step: which examples were right.
+    Results = tuple[int, Sequence[int], NDArray[np.bool_]]
 
 __all__ = ["PerExampleWriter", "TaskPosition"]
 
@@ -64,11 +65,12 @@ class PerExampleWriter:
         stem = _file_stem(number, whole)
         self.files[number, whole] = PerExampleFile(self._folder, self._tasks, stem, ids)
 
-    def queue(self, results: Sequence[Result], *, whole: bool) -> None:
-        """Have the results of one evaluation written by the next `flush` of the files."""
-        for number, step, right in results:
-            record = step.to_bytes(8, "little", signed=True) + np.packbits(right).tobytes()
-            self.files[number, whole].queue(record)
+    def queue(self, results: Sequence[Results], *, whole: bool) -> None:
+        """Have the results of evaluations written by the next `flush` of the files."""
+        for number, steps, right in results:
+            starts = np.array(steps, dtype="<i8").view(np.uint8).reshape(-1, 8)
+            records = np.concatenate([starts, np.packbits(right, axis=1)], axis=1)
+            self.files[number, whole].queue(records.tobytes())
 
     def position(self) -> list[TaskPosition]:
         """Return how far the files of each task are; they must have been flushed."""

@@ -39,7 +39,7 @@ from .run_folder import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from .per_example_writer import Ids, PerExampleFile, Result
+    from .per_example_writer import Ids, PerExampleFile, Results
 
 __all__ = ["RunWriter", "WriterPosition"]
 
@@ -173,17 +173,17 @@ class RunWriter:
     def append_points(
         self,
         lines: Sequence[str],
-        subsets: Sequence[Result] = (),
-        whole_sets: Sequence[Result] = (),
+        subsets: Sequence[Results] = (),
+        whole_sets: Sequence[Results] = (),
         confusion: Sequence[str] = (),
         train: Sequence[str] = (),
     ) -> None:
-        """Append the lines of one evaluation, and what belongs to it in other files.
+        """Append the lines of evaluations, and what belongs to them in other files.
 
-        Results are (number of the task, step, right or wrong per example), on subsets and on whole
-        sets. `confusion` are lines of confusion.csv and `train` of train_points.csv. All of these
-        are written first: an evaluation that has its lines has its results. If the disk refuses,
-        what is left is written by the next call.
+        Results are (number of the task, steps, which examples were right in a row per step), on
+        subsets and on whole sets. `confusion` are lines of confusion.csv and `train` of
+        train_points.csv. All of these are written first: an evaluation that has its lines has its
+        results. If the disk refuses, what is left is written by the next call.
         """
         self._check_open()
         assert self._points is not None

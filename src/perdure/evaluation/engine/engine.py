@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine"]
 
-FIRST_VERIFIED = (1, 2, 4, 8)  # evaluations of the same tasks, by number
+FIRST_VERIFIED = (1, 2, 8)  # evaluations of the same tasks, by number; the second is captured
 MAX_PENDING = 32  # evaluations a GPU may have queued before the training process waits
 
 

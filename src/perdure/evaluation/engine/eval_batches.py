@@ -66,9 +66,9 @@ class EvalBatches:
         return values if len(values) == rows else values.reshape(rows, -1)
 
     def split(self, values: Values) -> dict[str, Values]:
-        """Return the values of each task from those of all rows."""
+        """Return the values of each task from those of all rows, at one evaluation or more."""
         parts = zip(self.tasks, self._slices, strict=True)
-        return {task.name: values[at] for task, at in parts}
+        return {task.name: values[:, at] for task, at in parts}
 
 
 class EvalResult(NamedTuple):

@@ -154,15 +154,19 @@ class Score:
             return TokenScore(self.function, self.ignore_index, self.shift)
         return self.function if self.metric is None else WholeSetMetric(self.metric)
 
-    def aggregate(self, values: Values) -> float:
-        """Return the score of a set from the values of its examples.
+    def aggregate(self, values: Values) -> list[float]:
+        """Return the score of a set at each evaluation, from a row with the values of its examples.
 
         Two values per example are a sum and the number of tokens it was taken over.
         """
+        if values.dtype == np.bool_ and self.metric is None:
+            shares: list[float] = (np.count_nonzero(values, axis=1) / values.shape[1]).tolist()
+            return shares
+        return [self._aggregate(row) for row in values]
+
+    def _aggregate(self, values: Values) -> float:
         if self.metric is not None:
             return float(values[0])  # each example has that of the whole set
-        if values.dtype == np.bool_:
-            return int(np.count_nonzero(values)) / len(values)
         if values.ndim == 1:
             return float(values.astype(np.float64).mean())
         total, tokens = values.astype(np.float64).sum(0).tolist()
