@@ -13,8 +13,6 @@ from ..state.trees import first_tensor, map_tree
 from .flops import FlopCounter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..engine.scoring import Rows, Scorer
     from ..eval_set import EvalSet
 
@@ -23,29 +21,13 @@ __all__ = ["evaluation_flops", "training_pass_flops"]
 EXAMPLES = 2  # enough to count the operations of one
 
 
-def evaluation_flops(
-    model: object, tasks: Iterable[EvalSet], scorer: Scorer
-) -> tuple[dict[str, float], list[Exception]]:
-    """Return the operations of evaluating one example by task, and errors where they are unknown.
-
-    Tasks that are evaluated together are counted together.
-    """
-    known, errors = dict[str, float](), list[Exception]()
+def evaluation_flops(model: object, task: EvalSet, scorer: Scorer) -> float:
+    """Return the operations of evaluating one example of a task."""
     with preserve_state(model):
-        few = [(task.name, *_few_examples(task, scorer)) for task in tasks]
-        for rows in scorer.group(few, model_device(model)):
-            try:
-                with FlopCounter() as flops:
-                    if scorer.metric is None:
-                        scorer.values(model, rows)
-                    else:
-                        scorer.outputs(model, rows)
-                known |= dict.fromkeys(
-                    [span.task for span in rows.spans], _per_example(flops, rows)
-                )
-            except Exception as error:  # a score that needs more examples, say
-                errors.append(error)
-    return known, errors
+        rows = _few_rows(model, task, scorer)
+        with FlopCounter() as flops:
+            scorer.values(model, rows) if scorer.metric is None else scorer.outputs(model, rows)
+    return _per_example(flops, rows)
 
 
 def training_pass_flops(model: object, task: EvalSet, scorer: Scorer) -> float:
@@ -57,8 +39,7 @@ def training_pass_flops(model: object, task: EvalSet, scorer: Scorer) -> float:
         raise TypeError(f"the model is {type(model).__name__}, expected a torch.nn.Module")
     trainable = [p for p in model.parameters() if p.requires_grad]
     with preserve_state(model):
-        examples = (task.name, *_few_examples(task, scorer))
-        (rows,) = scorer.group([examples], model_device(model))
+        rows = _few_rows(model, task, scorer)
         for parameter in trainable:
             parameter.requires_grad_()
         with torch.enable_grad(), FlopCounter() as flops:
@@ -67,9 +48,11 @@ def training_pass_flops(model: object, task: EvalSet, scorer: Scorer) -> float:
     return _per_example(flops, rows)
 
 
-def _few_examples(task: EvalSet, scorer: Scorer) -> tuple[object, object]:
+def _few_rows(model: object, task: EvalSet, scorer: Scorer) -> Rows:
     part = task.fixed_rows(scorer.part_size(task))[0]
-    return map_tree(lambda a: a[:EXAMPLES] if isinstance(a, torch.Tensor) else a, part)
+    few = map_tree(lambda a: a[:EXAMPLES] if isinstance(a, torch.Tensor) else a, part)
+    (rows,) = scorer.group([(task.name, *few)], model_device(model))
+    return rows
 
 
 def _per_example(flops: FlopCounter, rows: Rows) -> float:

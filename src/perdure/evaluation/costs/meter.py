@@ -11,7 +11,7 @@ from torch import nn
 
 from ..progress import format_costs
 from ..state.tensors import model_device, tensor_bytes, unique_tensors
-from ..state.trees import nbytes
+from ..state.trees import nbytes, row_layout
 from .estimates import evaluation_flops, training_pass_flops
 from .flops import FlopCounter
 from .memory import data_size, peak_memory
@@ -62,6 +62,7 @@ class CostMeter:
         self._state = _CostState()
         self._row: CostRow = {}  # of the current task; empty between tasks
         self._steps = StepFlops()
+        self._counted: dict[tuple[object, ...], float] = {}  # operations per example
         self._lap_start = self._excluded_seconds = 0.0
 
     def __repr__(self) -> str:
@@ -251,17 +252,35 @@ class CostMeter:
         """Count evaluations per example, and one pass over the training data of `task`."""
         if not self.count_flops:
             return
-        known, errors = evaluation_flops(model, evaluated, scorer)
-        self._state.flops_per_example |= known
-        for error in errors:
-            self._report_unmeasurable("flops_eval", f"{type(error).__name__}: {error}")
+        for other in evaluated:
+            try:
+                flops = self._count_once(evaluation_flops, model, other, scorer)
+            except Exception as error:  # a score that needs more examples, say
+                self._report_unmeasurable("flops_eval", f"{type(error).__name__}: {error}")
+                continue
+            self._state.flops_per_example[other.name] = flops
         if self._state.examples is None or self._row.get("flops_one_pass") is not None:
             return
         try:
-            flops = training_pass_flops(model, task, scorer)
+            flops = self._count_once(training_pass_flops, model, task, scorer)
             self._row["flops_one_pass"] = flops * self._state.examples
         except Exception as error:  # whatever the user's model does here, training continues
             self._report_unmeasurable("flops_one_pass", f"{type(error).__name__}: {error}")
+
+    def _count_once(
+        self, count: Callable[[object, EvalSet, Scorer], float], model: object, task: EvalSet,
+        scorer: Scorer,
+    ) -> float:  # fmt: skip
+        """Return what `count` does, from the last time it had a model and examples like these."""
+        if not isinstance(model, nn.Module):
+            return count(model, task, scorer)
+        tensors = [(tensor.shape, tensor.requires_grad) for tensor in unique_tensors(model)]
+        name = task.name if scorer.takes_task or task.name in scorer.classes else None
+        layout = row_layout(task.fixed_rows(scorer.part_size(task))[0])
+        key = (count, tuple(tensors), name, layout)
+        if key not in self._counted:
+            self._counted[key] = count(model, task, scorer)
+        return self._counted[key]
 
     def state(self) -> dict[str, object]:
         """Return everything as plain data, for a checkpoint."""

@@ -127,7 +127,7 @@ class Scorer:
         self.train_of: dict[str, str] = {}  # the task of each set of training examples
         self.batch_size = batch_size
         called = self.function or self.forward
-        self._takes_task = "task" in inspect.signature(called).parameters
+        self.takes_task = "task" in inspect.signature(called).parameters
 
     @property
     def metric(self) -> WholeSetMetric | None:
@@ -154,7 +154,7 @@ class Scorer:
             fits = groups and row_layout(groups[-1][0][1:]) == row_layout(task[1:])
             # So that test examples pass through the model in the same batches as without them.
             fits = fits and (groups[-1][0][0] in self.train_of) == (task[0] in self.train_of)
-            if fits and not (self._takes_task or isinstance(self.score, TokenScore)):
+            if fits and not (self.takes_task or isinstance(self.score, TokenScore)):
                 groups[-1].append(task)
             else:
                 groups.append([task])
@@ -277,7 +277,7 @@ class Scorer:
         self, function: Callable[..., object], model: object, rows: Rows, *inputs: object
     ) -> object:
         """Return what score or forward returns, passing the name of the task if it takes it."""
-        takes_task = self._takes_task and function is (self.function or self.forward)
+        takes_task = self.takes_task and function is (self.function or self.forward)
         task = rows.spans[0].task
         keywords = {"task": self.train_of.get(task, task)} if takes_task else {}
         with nullcontext() if rows.modules_checked else refuse_unknown_modules(model):
