@@ -26,8 +26,9 @@ from perdure.execution import Job, run_together
 from perdure.training import make_config
 
 
-def floor(iterations: int) -> float:
+def floor(iterations: int, precision: str) -> float:
     """Return the milliseconds per iteration of a captured step and evaluation, mean over tasks."""
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     on_cpu = watching.make_work(iterations)
     plans = [plan.cuda() for plan in on_cpu.plans]
     train_x, train_y, test_x, test_y = (part.cuda() for part in on_cpu[:4])
@@ -60,13 +61,16 @@ def floor(iterations: int) -> float:
             graph.replay()
         torch.cuda.synchronize()
         spent += time.perf_counter() - start
+    torch.backends.cuda.matmul.allow_tf32 = False
     return 1000 * spent / (iterations * len(plans))
 
 
-def runs(seeds: int, epochs: int) -> tuple[float, int]:
+def runs(seeds: int, epochs: int, precision: str = "default") -> tuple[float, int]:
     """Return the seconds of this many seeds in this process, and the iterations of each."""
     configs = [
-        make_config("split-mnist", "replay", seed=seed, epochs=epochs, device="cuda")
+        make_config(
+            "split-mnist", "replay", seed=seed, epochs=epochs, device="cuda", precision=precision
+        )
         for seed in range(seeds)
     ]
     with TemporaryDirectory() as store:
@@ -99,13 +103,15 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {platform.processor()}")
     print("| | ms per iteration and seed | seconds |\n|---|---|---|")
-    print(f"| floor: step and evaluation captured by hand | {floor(200):.3f} | |", flush=True)
+    for precision in ("float32", "tf32"):
+        spent = floor(200, precision)
+        print(f"| floor in {precision}: captured by hand | {spent:.3f} | |", flush=True)
     cold = runs(1, 1)[0]
     print(f"| first run of a process, 1 epoch: libraries load | | {cold:.1f} |", flush=True)
-    for seeds in (1, 5, 10):
-        seconds, steps = runs(seeds, options.epochs)
+    for precision, seeds in [(name, count) for name in ("default", "tf32") for count in (1, 5, 10)]:
+        seconds, steps = runs(seeds, options.epochs, precision)
         each = 1000 * seconds / (steps * seeds)
-        print(f"| {seeds} seeds | {each:.3f} | {seconds:.1f} |", flush=True)
+        print(f"| {seeds} seeds, precision {precision} | {each:.3f} | {seconds:.1f} |", flush=True)
     for _ in range(2):
         print(f"| 5 seeds, from the command to the table | | {command(5):.1f} |", flush=True)
 

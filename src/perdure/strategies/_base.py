@@ -78,7 +78,8 @@ class Strategy(ABC):
     #: Whether the model changes only in `end_task`, so that early stopping cannot apply.
     trains_at_task_end: ClassVar[bool] = False
     #: Whether a CUDA graph may replay `step`: it only works on tensors, in the same way for every
-    #: batch of a task; what changes from step to step is set in `select_rows`. Not inherited.
+    #: batch of a task, and `select_rows` may be called for several steps before the first of them
+    #: is taken. Not inherited.
     capturable: bool = False
     #: The name of the hyperparameter that weights a penalty: if training diverges, the error
     #: message suggests lowering it.
@@ -104,8 +105,8 @@ class Strategy(ABC):
     def select_rows(self, new: Rows) -> tuple[Rows, ...]:
         """Return the rows of each batch that the next `step` receives, the new ones first.
 
-        Called on the CPU before every step. Draw with NumPy generators, so that the selection does
-        not depend on the device: replay returns `(new, replayed)`.
+        Called on the CPU, once for every step, in order. Draw with NumPy generators, so that the
+        selection does not depend on the device: replay returns `(new, replayed)`.
         """
         return (new,)
 
