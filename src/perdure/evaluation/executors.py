@@ -17,7 +17,8 @@ class Inline:
     """Evaluates in the training process, inside `Evaluator.step`.
 
     On CUDA the forward pass is captured in a CUDA graph where possible. Its results are fetched in
-    blocks: live metrics and alarms lag by up to 32 evaluations or 0.2 seconds.
+    blocks: live metrics and alarms lag by 32 evaluations or 0.2 seconds, or by up to 128
+    evaluations while the GPU is behind.
 
     Args:
         precision: of evaluations while training; whole sets are evaluated in float32.
