@@ -1,12 +1,15 @@
-"""The runs of a result of Faber et al. 2023, or some of them, on a GPU and one after the other.
+"""The runs of a published result, or some of them, on one GPU.
 
-python studies/m2i/gpu.py runs/m2i_gpu faber-vgg9 --settings domain --seeds 1
-python studies/m2i/gpu.py runs/m2i_gpu faber-vgg9-avalanche --strategies mas si gem --seeds 1
+python studies/gpu.py runs/cifar10 delange-cifar10 --variants n-1000 --set resample=false
+python studies/gpu.py runs/m2i_gpu faber-vgg9 --settings domain --seeds 1 \\
+    --set precision=bfloat16 channels_last=true
 
-What to run is in the result's TOML file (perdure reproduce lists the results). Finished runs are
+What to run is in the result's TOML file (perdure reproduce lists the results); --set changes an
+option or a hyperparameter of every run, which the comparison lists as a deviation. Seeds take turns
+in one process if their steps become CUDA graphs, other runs follow one another. Finished runs are
 not run again, and one that was interrupted (Ctrl-C, or timeout -s INT) resumes from its last
 checkpoint. At the end, everything in the store that belongs to the result is compared with the
-paper; --output also writes that comparison to NAME.json and NAME.md.
+paper; --output also writes that comparison as JSON, and as Markdown next to it.
 """
 
 from __future__ import annotations
@@ -14,18 +17,29 @@ from __future__ import annotations
 import argparse
 import json
 import time
+import tomllib
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from perdure.execution import ExitEvent, Job, RunEvent, run_serially
+import msgspec
+
+from perdure.execution import ExitEvent, Job, RunEvent, run_serially, run_together, suits_together
 from perdure.report.tables.reproduction import claims_table, comparison_table
 from perdure.reproduction import (
     ReproductionReport,
     collect_measurements,
+    find_missing_data,
     find_published_result,
 )
 from perdure.reproduction.claims import check_claims
 from perdure.reproduction.comparison import compare_with_published
 from perdure.studies import Study, make_study, run_study, study_status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perdure.training import RunConfig
 
 SELECTED = {"scenarios": "scenario", "settings": "setting", "strategies": "strategy"}
 
@@ -37,31 +51,62 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("store", type=Path, help="folder in which runs are stored")
     parser.add_argument("name", help="published result, for example faber-vgg9")
-    for factor in SELECTED:
+    for factor in (*SELECTED, "variants"):
         parser.add_argument(f"--{factor}", nargs="+", help="run only these")
     parser.add_argument("--seeds", type=int, help="number of seeds; the result's if not given")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--precision", default="bfloat16")
-    parser.add_argument("--iterations", type=int, help="iterations per task, for a trial")
-    parser.add_argument("--width", type=float, help="width of wide-vgg9, for a trial")
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="options of every run"
+    )
     parser.add_argument("--dry-run", action="store_true", help="run nothing, only compare")
-    parser.add_argument("--output", type=Path, help="folder for NAME.json and NAME.md")
+    parser.add_argument("--output", type=Path, help="JSON file with the comparison")
     return parser.parse_args()
+
+
+def parse_options(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return the options given by --set, with values as in TOML."""
+    options: dict[str, object] = {}
+    for assignment in arguments.set:
+        key, _, text = assignment.partition("=")
+        try:
+            options |= tomllib.loads(f"{key} = {text}")
+        except tomllib.TOMLDecodeError:  # text without quotes
+            options[key] = text
+    return options
 
 
 def build_study(arguments: argparse.Namespace, *, only_selected: bool) -> Study:
     """Return the study of a result as it is run on a GPU, or the selected part of it."""
-    run = {"device": arguments.device, "precision": arguments.precision, "channels_last": True}
-    run |= {k: v for k in ("iterations", "width") if (v := getattr(arguments, k))}
-    plain = find_published_result(arguments.name).study_dict(run=run)
+    result, options = find_published_result(arguments.name), parse_options(arguments)
+    scenarios = (only_selected and arguments.scenarios) or result.scenarios()
+    plain = result.study_dict(
+        without=list(find_missing_data(scenarios)), run={"device": arguments.device, **options}
+    )
     for factor, table in SELECTED.items() if only_selected else ():
-        names = plain[factor] = getattr(arguments, factor) or plain[factor]
-        overrides = plain.get(table, {})
-        assert isinstance(names, list)
+        if getattr(arguments, factor):
+            plain[factor] = getattr(arguments, factor)
+        overrides, names = plain.get(table, {}), plain.get(factor, [])
         assert isinstance(overrides, dict)
+        assert isinstance(names, list)
         plain[table] = {name: values for name, values in overrides.items() if name in names}
+    variants = plain.get("variant", {})
+    assert isinstance(variants, dict)
+    chosen = (only_selected and arguments.variants) or list(variants)
+    plain["variant"] = {name: {**variants[name], **options} for name in chosen}
     plain["seeds"] = arguments.seeds or plain["seeds"]
     return make_study(plain, arguments.name)
+
+
+def without_seed(job: Job) -> RunConfig:
+    """Return what the runs of one cell have in common."""
+    return msgspec.structs.replace(job.config, seed=0)
+
+
+def execute(jobs: Sequence[Job], on_event: Callable[[Job, RunEvent], None]) -> None:
+    """Do all jobs: the seeds of a cell in turns where that is faster, the rest one by one."""
+    for _, group in groupby(jobs, without_seed):
+        seeds = list(group)
+        (run_together if suits_together(seeds) else run_serially)(seeds, on_event)
 
 
 def compare(arguments: argparse.Namespace) -> ReproductionReport:
@@ -69,7 +114,8 @@ def compare(arguments: argparse.Namespace) -> ReproductionReport:
     result = find_published_result(arguments.name)
     status = study_status(build_study(arguments, only_selected=False), arguments.store)
     runs = collect_measurements(result, status.done)
-    deviations = [*result.deviations, f"precision {arguments.precision}", *runs.deviations]
+    deviations = [*result.deviations, *runs.deviations]
+    deviations += [f"Set for these runs: {k} = {v}" for k, v in parse_options(arguments).items()]
     rows = [row for row in compare_with_published(runs) if row.values]
     return ReproductionReport(
         result, quick=False, rows=rows, claims=check_claims(runs), deviations=deviations,
@@ -88,8 +134,7 @@ def main() -> None:
             print(f"{seconds:6.0f} s  {job.folder.name}: {job.error or 'finished'}", flush=True)
 
     if not arguments.dry_run:
-        study = build_study(arguments, only_selected=True)
-        run_study(study, arguments.store, run_serially, print_end)
+        run_study(build_study(arguments, only_selected=True), arguments.store, execute, print_end)
     report = compare(arguments)
     claims = [claim for claim in report.claims if claim.holds is not None]
     page = [f"# {report.result.name}", "", f"{report.result.paper}: {report.result.tables}", ""]
@@ -99,11 +144,11 @@ def main() -> None:
     page += [f"- {line}" for line in report.deviations]
     print("\n".join(page))
     if arguments.output:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        path = arguments.output / report.result.name
-        path.with_suffix(".md").write_text("\n".join(page) + "\n", encoding="utf-8")
+        arguments.output.parent.mkdir(parents=True, exist_ok=True)
+        text = "\n".join(page) + "\n"
+        arguments.output.with_suffix(".md").write_text(text, encoding="utf-8")
         text = json.dumps(report.to_dict(), indent=1, allow_nan=False)
-        path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+        arguments.output.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
