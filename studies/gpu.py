@@ -1,8 +1,7 @@
 """The runs of a published result, or some of them, on one GPU.
 
 python studies/gpu.py runs/cifar10 delange-cifar10 --variants n-1000 --set resample=false
-python studies/gpu.py runs/m2i_gpu faber-vgg9 --settings domain --seeds 1 \\
-    --set precision=bfloat16 channels_last=true
+python studies/gpu.py runs/m2i faber-vgg9 --settings domain --seeds 1 --set precision=bfloat16
 
 What to run is in the result's TOML file (perdure reproduce lists the results); --set changes an
 option or a hyperparameter of every run, which the comparison lists as a deviation. Seeds take turns
@@ -58,6 +57,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--set", nargs="+", default=[], metavar="KEY=VALUE", help="options of every run"
     )
+    parser.add_argument("--note", nargs="+", default=[], help="lines to add, such as the machine")
     parser.add_argument("--dry-run", action="store_true", help="run nothing, only compare")
     parser.add_argument("--output", type=Path, help="JSON file with the comparison")
     return parser.parse_args()
@@ -115,7 +115,9 @@ def compare(arguments: argparse.Namespace) -> ReproductionReport:
     status = study_status(build_study(arguments, only_selected=False), arguments.store)
     runs = collect_measurements(result, status.done)
     deviations = [*result.deviations, *runs.deviations]
-    deviations += [f"Set for these runs: {k} = {v}" for k, v in parse_options(arguments).items()]
+    deviations += [f"Other than above: {k} = {v}" for k, v in parse_options(arguments).items()]
+    versions = {str(runs.run(cell.folders[0]).metadata.versions["torch"]) for cell in runs.cells}
+    deviations += [f"PyTorch {', '.join(sorted(versions))}, {arguments.device}", *arguments.note]
     rows = [row for row in compare_with_published(runs) if row.values]
     return ReproductionReport(
         result, quick=False, rows=rows, claims=check_claims(runs), deviations=deviations,
