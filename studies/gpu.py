@@ -112,12 +112,15 @@ def execute(jobs: Sequence[Job], on_event: Callable[[Job, RunEvent], None]) -> N
 def compare(arguments: argparse.Namespace) -> ReproductionReport:
     """Return how the finished runs of the store compare with the paper."""
     result = find_published_result(arguments.name)
-    status = study_status(build_study(arguments, only_selected=False), arguments.store)
-    runs = collect_measurements(result, status.done)
+    study = build_study(arguments, only_selected=False)
+    done, wanted = study_status(study, arguments.store).done, len(study.seed_list)
+    runs = collect_measurements(result, done)
     deviations = [*result.deviations, *runs.deviations]
     deviations += [f"Other than above: {k} = {v}" for k, v in parse_options(arguments).items()]
     versions = {str(runs.run(cell.folders[0]).metadata.versions["torch"]) for cell in runs.cells}
     deviations += [f"PyTorch {', '.join(sorted(versions))}, {arguments.device}", *arguments.note]
+    fewer = {cell: len(folders) for cell, folders in done.items() if 0 < len(folders) < wanted}
+    deviations += [f"{cell}: {count} of {wanted} seeds" for cell, count in fewer.items()]
     rows = [row for row in compare_with_published(runs) if row.values]
     return ReproductionReport(
         result, quick=False, rows=rows, claims=check_claims(runs), deviations=deviations,

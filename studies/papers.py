@@ -77,10 +77,12 @@ class Measured(NamedTuple):
 
     @property
     def links(self) -> str:
-        """The name as a link to each file with measured numbers."""
-        names = [self.result.name, *(Path(source).stem for source in self.sources[1:])]
-        pairs = zip(names, self.sources, strict=False)
-        return ", ".join(f"[{name}](../{source})" for name, source in pairs) or names[0]
+        """The name, with a link to each file with measured numbers."""
+        if len(self.sources) < 2:
+            return (
+                "".join(f"[{self.result.name}](../{s})" for s in self.sources) or self.result.name
+            )
+        return ", ".join(f"[{Path(source).stem}](../{source})" for source in self.sources)
 
     def count(self, rows: list[ComparisonRow]) -> Agreement:
         """Return how many of some rows land."""
