@@ -68,12 +68,21 @@ class Measured(NamedTuple):
     result: PublishedResult
     rows: list[ComparisonRow]
     claims: list[Claim]
-    source: str  # the file with the measured numbers, relative to the root
+    sources: list[str]  # the files with the measured numbers, relative to the root
 
     @property
     def percent(self) -> bool:
         """Whether the numbers are percentages."""
         return self.result.unit == "percent"
+
+    @property
+    def links(self) -> str:
+        """The name, with a link to each file with measured numbers."""
+        if len(self.sources) < 2:
+            return (
+                "".join(f"[{self.result.name}](../{s})" for s in self.sources) or self.result.name
+            )
+        return ", ".join(f"[{Path(source).stem}](../{source})" for source in self.sources)
 
     def count(self, rows: list[ComparisonRow]) -> Agreement:
         """Return how many of some rows land."""
@@ -105,7 +114,7 @@ def load_results(root: Path) -> list[Measured]:
         rows = [row for row in compare_with_published(Measurements(result, [])) if row.table]
         if name == "faber-vgg9" and not reports[name]:
             rows = [_fill_m2i(row, seeds) for row in rows]
-            results.append(Measured(result, rows, [], "studies/m2i/README.md"))
+            results.append(Measured(result, rows, [], ["studies/m2i/README.md"]))
             continue
         values: dict[Key, list[float]] = {}
         claims: dict[str, Claim] = {}
@@ -113,7 +122,7 @@ def load_results(root: Path) -> list[Measured]:
             _add_report(path, {row_key(row) for row in rows}, values, claims)
         rows = [row._replace(values=values.get(row_key(row), ())) for row in rows]
         sources = [str(path.with_suffix(".md").relative_to(root)) for path in reports[name]]
-        results.append(Measured(result, rows, list(claims.values()), (sources or [""])[0]))
+        results.append(Measured(result, rows, list(claims.values()), sources))
     return results
 
 
@@ -207,9 +216,8 @@ def _counts(ours: list[Measured]) -> list[str]:
     lines = [f"| table | result | {' | '.join(header)} |", f"|---|---|{'---:|' * len(header)}"]
     total = Agreement(0, 0, 0, 0)
     for one in ours:
-        if one.result.variant_of is not None and not one.source:
+        if one.result.variant_of is not None and not one.sources:
             continue  # it repeats numbers of another result
-        link = f"[{one.result.name}](../{one.source})" if one.source else one.result.name
         by_table: dict[str, list[ComparisonRow]] = defaultdict(list)
         for row in one.rows:
             by_table[row.table].append(row)
@@ -218,7 +226,7 @@ def _counts(ours: list[Measured]) -> list[str]:
             if one.result.variant_of is None:
                 total = Agreement(*(a + b for a, b in zip(total, counts, strict=True)))
             name = f"Table {table}" if table[0].isdigit() else table
-            lines.append(_count_line(name, link, counts))
+            lines.append(_count_line(name, one.links, counts))
     if not sum(total):
         return ["It prints curves and no numbers.", ""]
     return [*lines, _count_line("**all**", "", total), ""]
@@ -246,15 +254,15 @@ def _list_claims(ours: list[Measured], causes: list[Cause]) -> list[str]:
                 failed[_explain(cause)].append(f"*{claim.text}* ({numbers})")
         if checked:
             held = sum(claim.holds is True for claim in checked)
-            name = f"[{one.result.name}](../{one.source})"
-            lines.append(f"- {name}: {held} of {len(checked)} claims hold ({one.result.tables}).")
+            hold = f"{held} of {len(checked)} claims hold"
+            lines.append(f"- {one.links}: {hold} ({one.result.tables}).")
         for reason, claims in failed.items():
             lines.append(f"  - These do not: {'; '.join(claims)}. {reason}")
     return ["Claims:", "", *lines, ""] if lines else []
 
 
 def _list_not_run(ours: list[Measured]) -> list[str]:
-    names = [f"{one.result.name} ({one.result.tables})" for one in ours if not one.source]
+    names = [f"{one.result.name} ({one.result.tables})" for one in ours if not one.sources]
     return [f"Not run: {'; '.join(names)}.", ""] if names else []
 
 

@@ -115,3 +115,20 @@ def test_made_up_words_are_the_same_every_time_and_can_be_told_apart(tmp_path: P
     means = np.stack([one["x_train"][one["y_train"] == word].mean(0) for word in range(3)])
     distances = ((one["x_test"][:, None] - means) ** 2).sum(2)
     assert 0.6 < (distances.argmin(1) == one["y_test"]).mean() <= 1
+
+
+def test_a_part_of_a_published_result_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--set replaces what the result says, in its variants too; the device is not tried."""
+    command = "gpu.py runs delange-cifar10 --variants n-1000 n-100 --seeds 2 --set resample=false"
+    monkeypatch.setattr(sys, "argv", command.split())
+    monkeypatch.setattr("perdure.reproduction.find_missing_data", lambda _: {})
+    script = runpy.run_path(str(STUDIES / "gpu.py"))
+    arguments = script["parse_arguments"]()
+    for only_selected, variants in ((True, ["n-1000", "n-100"]), (False, None)):
+        study = script["build_study"](arguments, only_selected=only_selected)
+        assert [cell.variant for cell in study.cells][:2] == (variants or ["n-1000", "n-all"])
+        assert len(study.cells) == (2 if only_selected else 4)
+        for cell in study.cells:
+            configs = study.make_configs(cell, {})
+            assert [config.seed for config in configs] == [0, 1]
+            assert {(config.resample, config.device) for config in configs} == {(False, "cuda")}

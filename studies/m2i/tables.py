@@ -4,7 +4,7 @@ python studies/m2i/tables.py narrow=runs/m2i gpu=runs/m2i_gpu   # Markdown; resu
 
 The runs of a store are added to results_NAME.json, those of seed 1 to results_NAME_seed1.json.
 Runs with another network, or with options of the strategy that are not the scenario's, are left
-out: gpu.py compares them.
+out: studies/gpu.py compares them. Keep runs with other epochs in a store of their own.
 """
 
 from __future__ import annotations

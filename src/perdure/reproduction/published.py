@@ -169,9 +169,10 @@ class PublishedResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         plain = {**self.study, **(self.quick if quick else {})}
         plain["scenarios"] = [n for n in self.scenarios(quick=quick) if n not in without]
         options = _table(self.study, "run") | (_table(self.quick, "run") if quick else {})
+        options |= run or {}
         if "iterations" in options:
             options.pop("epochs", None)
-        plain["run"] = {**options, **(run or {})}
+        plain["run"] = options
         for table, factor in OVERRIDES.items():
             names = plain.get(factor)
             if table in plain and isinstance(names, list):
