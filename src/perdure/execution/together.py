@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_together", "suits_together"]
 
-# Steps of one run before it is the next one's turn; the GPU works on them meanwhile. First turns
-# differ in length: if all tasks ended at the same time, the GPU would wait while all are evaluated.
-STEPS = 64
+STEPS = 64  # of one run before it is the next one's turn; the GPU works on them meanwhile
 
 
 def suits_together(jobs: Sequence[Job]) -> bool:
@@ -78,7 +76,7 @@ def run_together(jobs: Sequence[Job], on_event: OnEvent) -> None:
         if job.overwrite is not True and RunFolder(job.folder).is_finished():
             report(job, ExitEvent(0))  # by another command, meanwhile
         else:
-            runs.append(_SteppedRun(job, report, len(jobs), first_turn=STEPS * (1 + len(runs))))
+            runs.append(_SteppedRun(job, report, len(jobs)))
     with (
         deterministic_cudnn(),
         redirect_stdout(sys.stderr),  # a user's model may print, and our output is the result
@@ -104,12 +102,12 @@ def run_together(jobs: Sequence[Job], on_event: OnEvent) -> None:
 class _SteppedRun:
     """A run that is done a few steps at a time."""
 
-    def __init__(self, job: Job, on_event: OnEvent, together: int, *, first_turn: int) -> None:
+    def __init__(self, job: Job, on_event: OnEvent, together: int) -> None:
         import torch
 
         from ..evaluation.state.random_states import RandomStates
 
-        self.job, self._random_states, self._turn = job, RandomStates(), first_turn
+        self.job, self._random_states = job, RandomStates()
         self._steps = perform_stepwise(job, partial(on_event, job), together=together)
         on_cuda = job.config.device.startswith("cuda")
         self._stream = torch.cuda.Stream(job.config.device) if on_cuda else None
@@ -122,9 +120,8 @@ class _SteppedRun:
         try:
             with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
                 taken = 0
-                while taken < self._turn:
+                while taken < STEPS:
                     taken += next(self._steps)
-                self._turn = STEPS
         except StopIteration as end:
             code: int = end.value
             return code
