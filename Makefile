@@ -67,10 +67,11 @@ bench-watching: .venv/dev
 bench-running: .venv/dev
 	$(BIN)/python benchmarks/running.py
 
-# The same on a CUDA device: evaluating a loop, and `perdure run` with one seed and with five.
+# The same on a CUDA device: evaluating a loop, `perdure run` with one seed and more, and what the GPU can do with several.
 bench-gpu: .venv/dev
 	$(BIN)/python benchmarks/watching_cuda.py
 	$(BIN)/python benchmarks/running_cuda.py
+	$(BIN)/python benchmarks/streams_cuda.py
 
 # The cost of a step of each strategy, relative to naive.
 bench-strategies: .venv/dev
