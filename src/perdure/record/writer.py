@@ -313,7 +313,7 @@ def _remove_run(folder: Path, *, overwrite: bool | Literal["unfinished"]) -> Non
         state = "a finished" if finished else "an unfinished"
         raise RecordError(
             f"{folder}: holds {state} run already; {OTHER_FOLDER}, or replace it with "
-            "record=perdure.Record(folder, overwrite=True)"
+            "overwrite=True in perdure.Record(…) or perdure.Log(…)"
         )
     (folder / DONE_FILE).unlink(missing_ok=True)  # first: a part of a run is not finished
     checkpoint.unlink(missing_ok=True)  # nor can it be resumed
