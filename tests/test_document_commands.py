@@ -46,5 +46,5 @@ def test_commands(path: Path) -> None:
 
 
 def test_a_mistake_is_found() -> None:
-    page = "`perdure socre x`, `perdure score x --metrics acc`\n```sh\nperdure run --smooth | cat\n```"
-    assert mistakes(page) == ["perdure run --smooth ", "perdure socre x"]
+    page = "`perdure socre x`, `perdure score x --as mammoth`\n```sh\nperdure run --fast | cat\n```"
+    assert mistakes(page) == ["perdure run --fast ", "perdure socre x"]
