@@ -86,8 +86,10 @@ def find_vectors(id_: str) -> dict:
 
 
 def digest() -> str:
-    """Return which vectors these are."""
-    return hashlib.sha256(b"".join((HERE / name).read_bytes() for name in FILES)).hexdigest()[:16]
+    """Return what tools are given, without what is expected of them, as a hash."""
+    files = (json.loads((HERE / name).read_text(encoding="utf-8")) for name in FILES)
+    cases = [case | {"expected": None} for vectors in files for case in vectors["cases"]]
+    return hashlib.sha256(json.dumps(cases).encode()).hexdigest()[:16]
 
 
 def allow_other_torchvision() -> None:

@@ -132,6 +132,14 @@ def test_the_printed_table(tmp_path: Path) -> None:
     assert f"| {' | '.join(cells)} |" in marked
 
 
+@pytest.mark.usefixtures("all_data")
+def test_a_result_without_published_numbers_counts_none(tmp_path: Path) -> None:
+    faked("michel-stream-small", tmp_path, {"split-m2i": (0.6, 0.62, 0.64, 0.66, 0.68)})
+    text = called("michel-stream-small", "--store", tmp_path).out
+    assert "forgetting.best" in text
+    assert "within one SD" not in text
+
+
 def test_missing_data_is_named_and_the_others_go_on(no_data: None, tmp_path: Path) -> None:
     answer = called("delange-speech", "diaz-icifar100", "--store", tmp_path)
     assert answer.code == 1

@@ -25,7 +25,7 @@ BODY = re.compile(
 KNOWN = {
     "textbf", "underline", "textsuperscript", "textbackslash", "textasciitilde", "textasciicircum",
     "textless", "textgreater", "textbar", "dots", "pm", "uparrow", "downarrow", "le", "mathrm",
-    "overline", "int", "Delta", "Omega", "rho",
+    "overline", "int", "min", "max", "Delta", "Omega", "rho",
 }  # fmt: skip
 
 

@@ -322,7 +322,7 @@ def test_the_table_and_what_it_names() -> None:
         ("Cumulativ", "did you mean cumulative?"),
         ("xyz", "expected one of naive, cumulative"),
         ("nowhere.at.all:Mine", "no module"),
-        ("math:pi2", ") has no 'pi2'"),
+        ("math:pi2", ") has no 'pi2'; did you mean pi"),
         ("math:pi", "is float"),
         ("collections:OrderedDict", "expected a subclass of"),
     ],

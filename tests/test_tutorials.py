@@ -20,15 +20,29 @@ def parameter(path: Path) -> object:
     return pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if slow else [])
 
 
+def needs(page: str) -> list[str]:
+    """Return the packages without which a page is not executed, as its first line says."""
+    listed = re.match(r"<!-- test: .*?needs (.+) -->", page)
+    return listed[1].split(", ") if listed else []
+
+
 @pytest.mark.parametrize("path", [parameter(path) for path in PAGES])
 def test_a_page_does_what_it_says(path: Path, tmp_path: Path) -> None:
     page = path.read_text(encoding="utf-8")
-    needs = re.match(r"<!-- test: .*?needs (.+) -->", page)
-    for package in needs[1].split(", ") if needs else []:
+    for package in needs(page):
         if find_spec(package) is None:
             pytest.skip(f"docs/{path.relative_to(DOCS)} needs {package}, which is not installed")
     typed = execute_page(page, tmp_path)
     assert typed >= 2 or path.parent.name + path.name == "tutorialsindex.md"
+
+
+def test_what_pages_need_is_installed_by_make_test() -> None:
+    lock = (
+        (DOCS.parent / "requirements.lock").read_text().lower().replace("scikit-learn", "sklearn")
+    )
+    for path in PAGES:
+        for package in needs(path.read_text(encoding="utf-8")):
+            assert f"\n{package}==" in lock, f"{path.name}: {package}"
 
 
 def test_tutorials_are_short_and_listed() -> None:

@@ -164,7 +164,8 @@ def test_the_page_prints_what_the_command_prints(tmp_path: Path) -> None:
     command, _, expected = session.partition("\n")
     path = write(tmp_path, "results.csv", numbers)
     words = [str(path) if word == "results.csv" else word for word in command.split()[1:]]
-    assert run(*words).out == expected
+    assert expected.endswith("\n…\n")  # how many were compared changes with every new metric
+    assert run(*words).out.startswith(expected.removesuffix("…\n"))
 
 
 def test_the_python_of_the_page_runs() -> None:

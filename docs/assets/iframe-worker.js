@@ -1,8 +1,10 @@
 // A page that is opened from a folder may not start a Worker, in which the search runs. There, Worker is replaced by
 // a hidden frame of the page that runs the same script.
 if (location.protocol === "file:") {
-  window.Worker = class {
+  window.Worker = class extends EventTarget {
     constructor(url) {
+      super();
+      this.addEventListener("message", (event) => this.onmessage?.(event));
       const frame = document.createElement("iframe");
       frame.hidden = true;
       frame.title = "search";
@@ -11,7 +13,7 @@ if (location.protocol === "file:") {
       // Messages are copied and arrive later, as those of a Worker do.
       inside.postMessage = (message) => {
         const data = structuredClone(message);
-        setTimeout(() => this.onmessage?.(new MessageEvent("message", { data })));
+        setTimeout(() => this.dispatchEvent(new MessageEvent("message", { data })));
       };
       const script = frame.contentDocument.createElement("script");
       script.src = new URL(url, location.href);

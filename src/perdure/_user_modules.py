@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ._suggestions import suggest_names
 from .record import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def import_user_attribute(name: str, kind: str) -> object:
         if not hasattr(value, part):
             # An installed module of the same name may have been found first: show the file.
             file = getattr(module, "__file__", None) or "built in"
-            raise InputError(f"{kind} {name!r}: {module_name} ({file}) has no {attribute!r}")
+            hint = suggest_names(part, (known for known in dir(value) if known[0] != "_"))
+            lacking = f"{kind} {name!r}: {module_name} ({file}) has no {attribute!r}"
+            raise InputError(f"{lacking}; {hint}".rstrip("; "))
         value = getattr(value, part)
     return value
 

@@ -154,7 +154,7 @@ def _print_report(report: ReproductionReport, format_: str) -> None:
         if table.rows:
             print_tables([table], format_)
             print_lines()
-    if not quick and report.rows:
+    if not quick and any(report.agreement):  # some results have claims, but no numbers
         print_lines(f"{report.agreement}.", "")
     errors = [f"{name}: {render_options(error)}" for name, error in report.failed.items()]
     mark = "- " if format_ == "markdown" else "  "

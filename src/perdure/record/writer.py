@@ -312,7 +312,8 @@ def _remove_run(folder: Path, *, overwrite: bool | Literal["unfinished"]) -> Non
     if not overwrite or (finished and overwrite == "unfinished"):
         state = "a finished" if finished else "an unfinished"
         raise RecordError(
-            f"{folder}: holds {state} run already; {OTHER_FOLDER}, or overwrite=True to replace it"
+            f"{folder}: holds {state} run already; {OTHER_FOLDER}, or replace it with "
+            "overwrite=True in perdure.Record(…) or perdure.Log(…)"
         )
     (folder / DONE_FILE).unlink(missing_ok=True)  # first: a part of a run is not finished
     checkpoint.unlink(missing_ok=True)  # nor can it be resumed
