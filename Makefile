@@ -8,8 +8,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 demo: .venv/train
 	$(BIN)/perdure run
-	$(BIN)/perdure plot curves runs/split-digits-replay-* -o runs/stability_gap.png --tasks 1 --dpi 110
-	$(BIN)/perdure report runs/split-digits-replay-* -o runs/report.html
+	$(BIN)/perdure plot curves runs/split-digits-replay-* -o runs/stability_gap.png --tasks 1 --dpi 110 & \
+	$(BIN)/perdure report runs/split-digits-replay-* -o runs/report.html && wait $$!
 	@echo "Figure: runs/stability_gap.png. Report: runs/report.html."
 	@echo "To call the command: $(BIN)/perdure --help, or 'source $(BIN)/activate' and then 'perdure --help'."
 
