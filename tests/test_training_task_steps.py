@@ -65,7 +65,6 @@ def queued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(step_graph.StepGraphs, "find", find)
     monkeypatch.setattr(step_graph, "MAX_QUEUED", 4)
-    monkeypatch.setattr("perdure.training.task_steps.MAX_QUEUED", 4)
     return counts
 
 

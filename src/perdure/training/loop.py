@@ -14,8 +14,7 @@ from ..scenarios import order_drifting_stream
 from .early_stopping import EarlyStopping, split_for_early_stopping
 from .schedules import LearningRateSchedule, set_learning_rates
 from .step_checks import DivergenceCheck, check_batches, check_rows
-from .step_graph import StepGraphs, compute_in
-from .task_steps import TaskSteps
+from .step_graph import StepGraphs, TaskSteps, compute_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A training step captured as a CUDA graph: one launch instead of one per kernel."""
+"""The steps of a task, on CUDA captured as graphs: one launch instead of one per kernel."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from ..evaluation import Evaluator
     from ..strategies import LossCallback, Rows, Strategy
+    from .step_checks import DivergenceCheck
 
-__all__ = ["MAX_QUEUED", "CapturedStep", "StepGraphs", "compute_in"]
+__all__ = ["CapturedStep", "StepGraphs", "TaskSteps", "compute_in"]
 
 MAX_QUEUED = 32  # steps whose rows are copied to the GPU together
 WARM_UP = 1  # steps on the stream of the capture: libraries and the optimizer initialise there
@@ -170,3 +172,72 @@ class StepGraphs:
         batches = self._strategy.examples.take_batches(rows, sizes, task)
         with self._compute():
             return self._strategy.step(*batches, on_loss_terms=on_loss_terms)
+
+
+class TaskSteps:
+    """Takes the steps of one task, and evaluates after each.
+
+    Steps that a CUDA graph replays wait until there are some of them: their rows are copied to the
+    GPU at once, and their losses and evaluations come back together.
+
+    Args:
+        strategy: the learner.
+        graphs: takes steps, and captures them.
+        check: is given every loss.
+        task: the task of all new examples, if it is one.
+        evaluator: evaluates the model after each step.
+        on_loss_terms: passed to the strategy.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        graphs: StepGraphs,
+        check: DivergenceCheck,
+        *,
+        task: int | None,
+        evaluator: Evaluator | None,
+        on_loss_terms: LossCallback | None,
+    ) -> None:
+        self._strategy, self._graphs, self._check = strategy, graphs, check
+        self._task, self._evaluator, self._on_loss_terms = task, evaluator, on_loss_terms
+        self._waiting: list[Rows] = []  # of each step, the rows of all its batches
+        self._captured: CapturedStep | None = None  # replays them
+
+    def add(self, batches: Sequence[Rows]) -> bool:
+        """Take a step on these rows, now or later; return whether none is waiting."""
+        captured = self._graphs.find(batches, self._task)
+        counts = self._evaluator is not None and self._evaluator.costs.counts_step
+        if captured is None or counts or self._on_loss_terms is not None:
+            self.flush()
+            self._take(batches)
+            return True
+        is_other = bool(self._waiting) and captured is not self._captured
+        if is_other:  # the short batch at the end of an epoch, say: it does not wait for the next
+            self.flush()
+        self._captured = captured
+        self._waiting.append(np.concatenate(batches))
+        if is_other or len(self._waiting) == MAX_QUEUED:
+            self.flush()
+        return not self._waiting
+
+    def flush(self) -> bool:
+        """Take the steps that wait; return whether there were any."""
+        if not self._waiting:
+            return False
+        assert self._captured is not None
+        rows, self._waiting = np.stack(self._waiting), []
+        self._captured.queue(rows)
+        if self._evaluator is None:
+            for _ in rows:
+                self._captured.replay()
+        else:
+            self._evaluator.replay_steps(self._strategy.model, self._captured.replay, len(rows))
+        self._check.add_losses(self._captured.losses(len(rows)))
+        return True
+
+    def _take(self, batches: Sequence[Rows]) -> None:
+        loss = self._graphs.step(batches, self._task, self._on_loss_terms)
+        self._check.add_loss(loss)
+        if self._evaluator is not None:
+            self._evaluator.step(self._strategy.model, replayed=self._graphs.replayed)

@@ -10,6 +10,7 @@ import msgspec
 from torch import nn
 
 from ..progress import format_costs
+from ..state.preserve import preserve_state
 from ..state.tensors import model_device, tensor_bytes, unique_tensors
 from ..state.trees import nbytes, row_layout
 from .estimates import evaluation_flops, training_pass_flops
@@ -276,7 +277,8 @@ class CostMeter:
             return count(model, task, scorer)
         tensors = [(tensor.shape, tensor.requires_grad) for tensor in unique_tensors(model)]
         name = task.name if scorer.takes_task or task.name in scorer.classes else None
-        layout = row_layout(task.fixed_rows(scorer.part_size(task))[0])
+        with preserve_state(model):  # reading examples may run the user's code
+            layout = row_layout(task.fixed_rows(scorer.part_size(task))[0])
         key = (count, tuple(tensors), name, layout)
         if key not in self._counted:
             self._counted[key] = count(model, task, scorer)
