@@ -104,7 +104,7 @@ def test_the_record_is_that_of_single_steps(case: str, tmp_path: Path, request: 
     # Other steps are counted: the shorter last batches of epochs stand for more or fewer of them.
     single = flops_train(tmp_path / "single")
     assert flops_train(tmp_path / "queued") == pytest.approx(single, rel=0.1)
-    assert max(queued) == 4
+    assert max(queued) == (1 if case == "early stopping" else 4)
     assert min(queued) == 1  # the last batch of an epoch is a shorter one
 
 
@@ -130,9 +130,17 @@ def test_a_run_that_was_stopped_resumes_to_the_same_bits(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("queued")
-def test_all_steps_are_counted(tmp_path: Path) -> None:
-    steps = list(single_run.run_stepwise(config(), tmp_path))
+@pytest.mark.parametrize("options", [{}, {"batch": 1000, "epochs": 30}, {"patience": 30}])
+def test_other_seeds_get_their_turn(options: dict[str, Any], tmp_path: Path) -> None:
+    """Also if each epoch is one batch, so that no shorter one ends the queue."""
+    steps = list(single_run.run_stepwise(config(**options), tmp_path))
     last = (tmp_path / "points.csv").read_text().splitlines()[-1]
     total = int(last.split(",")[0])
     assert total - 3 <= sum(steps) <= total  # there is no pause while operations are counted
-    assert max(steps) >= 4
+    assert max(steps) <= 4 + 3
+
+
+@pytest.mark.filterwarnings("ignore:task:perdure.EvaluationWarning")
+def test_a_schedule_by_time_decides_after_every_step(tmp_path: Path, queued: list[int]) -> None:
+    training.run(config(every="50%"), tmp_path)
+    assert set(queued) == {1}

@@ -18,7 +18,7 @@ from .lifecycle import Lifecycle, TaskBlock
 from .options import EvalTask, Record, Subset, as_subset
 from .progress import format_evaluator
 from .recorder import Recorder
-from .schedules import Schedule, as_schedule, task_ends_only
+from .schedules import Budget, Schedule, as_schedule, task_ends_only
 from .scores.score import Score, as_score
 from .state.model_parts import ModelParts
 from .state.preserve import has_lazy_parameters
@@ -150,6 +150,11 @@ class Evaluator:
         return self._recorder.live
 
     @property
+    def evaluates_by_time(self) -> bool:
+        """Whether the schedule depends on the time that evaluations take, as `every="10%"` does."""
+        return isinstance(self._schedule, Budget)
+
+    @property
     def notes(self) -> list[str]:
         """The warnings and notes about this run so far."""
         return list(self._recorder.notes)
@@ -268,16 +273,19 @@ class Evaluator:
         """
         self._model, lifecycle = model, self._lifecycle
         tasks = self._tasks.evaluated(lifecycle.trained_tasks)
+        before = lifecycle.step
         try:
-            for _ in range(count):
-                replay()
-                lifecycle.advance(model)
-                if tasks and self._schedule.due(lifecycle.step, lifecycle.task_step):
-                    self._tracker.expect(lifecycle.step)
-                    if not self._engine.replay(tasks, lifecycle.step):
-                        with self.costs.exclude_from_costs():
-                            self._submit(model, tasks)
-            self.costs.pause(steps=count)
+            try:
+                for _ in range(count):
+                    replay()
+                    lifecycle.advance(model)
+                    if tasks and self._schedule.due(lifecycle.step, lifecycle.task_step):
+                        self._tracker.expect(lifecycle.step)
+                        if not self._engine.replay(tasks, lifecycle.step):
+                            with self.costs.exclude_from_costs():
+                                self._submit(model, tasks)
+            finally:
+                self.costs.pause(steps=lifecycle.step - before)
             self._tracker.collect()
         finally:
             self._tracker.show_progress()

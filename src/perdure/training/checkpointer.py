@@ -34,7 +34,8 @@ class Checkpointer:
         strategy: The learner.
         evaluator: Its record is part of the checkpoint.
         stopping: The state of early stopping.
-        every: Seconds between two checkpoints within a task; 0 saves after every iteration.
+        every: Seconds between two checkpoints within a task; 0 saves after every iteration, or
+            after those that are taken together on a GPU.
         on_checkpoint: Called after each checkpoint.
     """
 

@@ -114,13 +114,9 @@ def train(
         graphs = StepGraphs(strategy, compute, enabled=plan.capture and plan.schedule.is_constant)
         steps = TaskSteps(
             strategy, graphs, check, task=_only_task(strategy, rows), evaluator=evaluator,
-            on_loss_terms=on_loss_terms,
+            on_loss_terms=on_loss_terms, singly=bool(plan.patience),
         )  # fmt: skip
-
-        def should_stop(steps: TaskSteps = steps, held_out: Rows = held_out) -> bool:
-            steps.flush()
-            return stopping.should_stop(strategy, held_out)
-
+        should_stop = partial(stopping.should_stop, strategy, held_out)
         with _evaluate_phase(evaluator, phase, strategy):
             for new in iterate_batches(rows, plan, index, skip=done, should_stop=should_stop):
                 batches = check_batches(strategy, strategy.select_rows(new))

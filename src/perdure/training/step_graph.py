@@ -109,7 +109,7 @@ class StepGraphs:
         self._taken: Counter[tuple[int | None, ...]] = Counter()
         self._captured: dict[tuple[int | None, ...], CapturedStep] = {}
         self._side = torch.cuda.Stream(self._device) if self._enabled else None
-        self.replayed = False  # whether the last step was, after it had been captured
+        self.replayed = False  # whether the last step replayed a graph
 
     def find(self, batches: Sequence[Rows], task: int | None) -> CapturedStep | None:
         """Return the graph of steps like this one, None as long as there is none.
@@ -187,6 +187,7 @@ class TaskSteps:
         task: the task of all new examples, if it is one.
         evaluator: evaluates the model after each step.
         on_loss_terms: passed to the strategy.
+        singly: let no step wait, since something else needs the weights after it.
     """
 
     def __init__(
@@ -198,7 +199,10 @@ class TaskSteps:
         task: int | None,
         evaluator: Evaluator | None,
         on_loss_terms: LossCallback | None,
+        singly: bool = False,
     ) -> None:
+        by_time = evaluator is not None and evaluator.evaluates_by_time
+        self._max_queued = 1 if singly or by_time else MAX_QUEUED
         self._strategy, self._graphs, self._check = strategy, graphs, check
         self._task, self._evaluator, self._on_loss_terms = task, evaluator, on_loss_terms
         self._waiting: list[Rows] = []  # of each step, the rows of all its batches
@@ -217,7 +221,7 @@ class TaskSteps:
             self.flush()
         self._captured = captured
         self._waiting.append(np.concatenate(batches))
-        if is_other or len(self._waiting) == MAX_QUEUED:
+        if is_other or len(self._waiting) >= self._max_queued:
             self.flush()
         return not self._waiting
 

@@ -174,6 +174,7 @@ class CostMeter:
         state.has_work_before = False
         self._steps.state = StepFlopsState()
         state.flops_per_example, state.evaluated_examples = {}, {}
+        self._counted.clear()  # the forward pass may depend on the task
         self._lap()
 
     def end_task(self, model: object) -> None:
@@ -224,6 +225,8 @@ class CostMeter:
         if not self._row:
             return
         self._add("seconds_train", self._lap())
+        if steps > 1:
+            flops = None  # of all of them together
         for _ in range(steps):
             step_flops = self._steps.end_step(flops)
             if step_flops is None:
@@ -272,7 +275,7 @@ class CostMeter:
         self, count: Callable[[object, EvalSet, Scorer], float], model: object, task: EvalSet,
         scorer: Scorer,
     ) -> float:  # fmt: skip
-        """Return what `count` does, from the last time it had a model and examples like these."""
+        """Return what `count` does, once per task for a model and examples like these."""
         if not isinstance(model, nn.Module):
             return count(model, task, scorer)
         tensors = [(tensor.shape, tensor.requires_grad) for tensor in unique_tensors(model)]

@@ -129,13 +129,15 @@ def release_generator(device: torch.device) -> None:
 
 
 def differ_in_bits(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return whether two tensors of one shape differ in any bit, without waiting; NaN equals NaN.
+    """Return whether two tensors differ in any bit, without waiting for a GPU; NaN equals NaN.
 
     Example:
         >>> nan = torch.tensor([float("nan"), 1.0])
         >>> differ_in_bits(nan, nan.clone()), differ_in_bits(nan, -nan)
         (tensor(False), tensor(True))
     """
+    if (a.shape, a.dtype) != (b.shape, b.dtype):
+        raise CudaGraphError(f"its results are {a.dtype}, those of a plain evaluation {b.dtype}")
     return (a.contiguous().view(torch.uint8) != b.contiguous().view(torch.uint8)).any()
 
 

@@ -243,11 +243,11 @@ class Engine:
         if self._rejected_at is not None:
             self._drain()  # what the graph still has is recorded, with the warning
             step, self._rejected_at = self._rejected_at, None
-            self._disable_graph(
-                step,
-                "its results differ from a plain evaluation; those since the last verification "
-                "may be wrong",
+            self.warn(
+                f"no CUDA graph from here on, evaluation is eager: at step {step} its results "
+                "differ from a plain evaluation; those since the verification before may be wrong"
             )
+            self._graph, self._graph_allowed = None, False
         results = list(self._completed)
         self._completed.clear()
         return results
@@ -266,8 +266,8 @@ class Engine:
         first = self._pending.popleft()
         first.arrived.synchronize()
         self._completed.extend(first.results())
-        if isinstance(first, _Pending) and first.differs is not None and bool(first.differs):
-            self._rejected_at = first.step
+        if isinstance(first, _Pending) and first.differs is not None and self._graph_allowed:
+            self._rejected_at = self._rejected_at or (first.step if first.differs else None)
 
     def _values(self, model: object, batches: EvalBatches, step: int) -> Tensor:
         precision = self.precision
@@ -307,11 +307,8 @@ class Engine:
             else:
                 self._graph_differs = differ_in_bits(self._graph.values(), values)
         except CudaGraphError as reason:
-            self._disable_graph(step, str(reason))
-
-    def _disable_graph(self, step: int, reason: str) -> None:
-        self.warn(f"no CUDA graph from step {step} on, evaluation is eager: {reason}")
-        self._graph, self._graph_allowed = None, False
+            self.warn(f"no CUDA graph from step {step} on, evaluation is eager: {reason}")
+            self._graph, self._graph_allowed = None, False
 
 
 def _begin_copy(tensor: Tensor) -> Tensor:

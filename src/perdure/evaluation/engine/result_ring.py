@@ -12,7 +12,7 @@ from .eval_batches import EvalResult
 if TYPE_CHECKING:
     from .eval_batches import EvalBatches
 
-__all__ = ["ResultBlock", "ResultRing"]
+__all__ = ["MAX_BLOCKS", "ResultBlock", "ResultRing"]
 
 MAX_BLOCKS = 3  # on their way to the host at a time, while the slots of another are filled
 MAX_SLOTS = 32  # of a block
