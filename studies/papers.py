@@ -235,7 +235,7 @@ def _counts(ours: list[Measured]) -> list[str]:
 def _count_line(table: str, result: str, counts: Agreement) -> str:
     one, two, beyond, missing = counts
     measured = one + two + beyond
-    share = f"{100 * (one + two) / measured:.0f}%" if measured else ""
+    share = f"{100 * (one + two) / measured:.1f}%" if measured else ""
     shown = [f"{count}" if measured else "" for count in (one, two, beyond)]
     cells = [table, result, str(measured), *shown, share, str(missing) if missing else ""]
     return f"| {' | '.join(cells)} |"
