@@ -87,7 +87,8 @@ FORGETTING_METRICS: dict[str, Metric] = {
         r"\frac{1}{T-1} \sum_{i \ge 2} \frac{\sum_{j \le i} R_{i,j}}{\sum_{j \le i} J_j}",
         KEMKER, "matrix", forgetting.omega_all, high=inf, needs=("joint",),
         accepts="not negative", unit="none",
-        distinction="All tasks seen, relative to joint training on the same tasks.",
+        distinction="All tasks seen, relative to joint training on the same tasks. Hayes et al. "
+        "2019 also count the first task, relative to an offline model per step (no id yet).",
         interpretation="1 is as good as joint training."),
 }
 # fmt: on
