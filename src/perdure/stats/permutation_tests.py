@@ -76,7 +76,7 @@ def two_sample_permutation(
         other = (2 * mean - weight * one) / (2 - weight)
     always = (swapped == 0) | (weight > 2 - ROUNDING)  # all labels swapped is the mirror image
     one[always], other[always] = -np.inf, np.inf
-    return _invert_test(mean, one, other, float(np.ptp(np.r_[a, b])), level)
+    return _invert_test(mean, one, other, float(np.abs(np.r_[a, b]).max()), level)
 
 
 def _invert_test(
