@@ -57,6 +57,8 @@ MATRIX_KEYS = {
     "initial": "accuracy of the untrained model per task, b in the formulas",
     "joint": "accuracy of one model trained on all tasks at once, J in the formulas",
     "single": "accuracy of a model trained on that task only, S in the formulas",
+    "offline": "mean accuracy on the tasks until that one of a model trained on them offline, O "
+    "in the formulas",
     "classes": "number of classes per task",
     "setting": "class (one head, classes are added), task (a head per task) or domain",
     "expected": "value per id; null where the metric is undefined",
@@ -92,7 +94,7 @@ def matrix_cases() -> dict[str, matrix_references.Case]:
     cases = {
         "five tasks": matrix_references.Case(
             np.array(R), B, [0.9, 0.8, 0.85, 0.95, 0.93], [0.85, 0.8, 0.8, 0.92, 0.94],
-            [2, 2, 2, 2, 2], [100, 200, 100, 300, 100],
+            [0.88, 0.84, 0.86, 0.88, 0.9], [2, 2, 2, 2, 2], [100, 200, 100, 300, 100],
         )
     }  # fmt: skip
     for tasks, word in ((2, "two"), (3, "three"), (6, "six")):
@@ -104,6 +106,7 @@ def matrix_cases() -> dict[str, matrix_references.Case]:
         cases[f"{word} tasks, random"] = matrix_references.Case(
             draw(0, 1, (tasks, tasks)), draw(0.05, 0.2, (tasks,)).tolist(),
             draw(0.6, 1, (tasks,)).tolist(), draw(0.6, 1, (tasks,)).tolist(),
+            np.linspace(0.9, 0.8, tasks).round(2).tolist(),
             rng.integers(1, 9, tasks).tolist(), sizes.tolist(),
         )  # fmt: skip
     return cases
@@ -145,7 +148,7 @@ UNDEFINED = {
 
 def matrix_vectors() -> dict[str, object]:
     """Return the contents of matrix.json: each case in two settings."""
-    names = ("sizes", "initial", "joint", "single", "classes")
+    names = ("sizes", "initial", "joint", "single", "offline", "classes")
     rows: list[dict[str, object]] = []
     for title, case in matrix_cases().items():
         given = {name: getattr(case, name) for name in names}

@@ -56,6 +56,7 @@ class Case:
     initial: Sequence[float]
     joint: Sequence[float]
     single: Sequence[float]
+    offline: Sequence[float]
     classes: Sequence[int]
     sizes: Sequence[int]
     setting: str = "class"
@@ -73,13 +74,14 @@ class Case:
             initial=self.initial[:n],
             joint=self.joint[:n],
             single=self.single[:n],
+            offline=self.offline[:n],
             classes=self.classes[:n],
             sizes=self.sizes[:n],
         )
 
     def arguments(self, needs: Iterable[str]) -> dict[str, Any]:
         """Those of the case's vectors that a metric's row asks for."""
-        names = ("initial", "joint", "single", "classes", "sizes", "setting")
+        names = ("initial", "joint", "single", "offline", "classes", "sizes", "setting")
         return {name: getattr(self, name) for name in names if name in needs}
 
 
@@ -260,6 +262,7 @@ REFERENCES: dict[str, Callable[[Case], Known]] = {
     "omega.all": lambda c: over_tasks(
         c.r, later(c), lambda i: aa(c, i) / mean(c.joint[j] for j in range(i + 1))
     ),
+    "omega.offline": lambda c: over_tasks(c.r, range(len(c.r)), lambda i: aa(c, i) / c.offline[i]),
     "raa": raa,
     "raf": raf,
     "uraa": lambda c: scaled_row(c, 1 / aa_rand(c, end(c))),
@@ -305,7 +308,7 @@ def squares(elements: st.SearchStrategy[float] = unit) -> st.SearchStrategy[Arra
 def cases(draw: st.DrawFn, setting: str = "class") -> Case:
     """Accuracies of two to eight tasks with all vectors; joint models beat untrained ones."""
     t = draw(st.integers(2, 8))
-    block = draw(arrays(np.float64, (t + 3, t), elements=unit))
+    block = draw(arrays(np.float64, (t + 4, t), elements=unit))
     classes = draw(st.lists(st.integers(1, 20), min_size=t, max_size=t))
     sizes = draw(st.lists(st.integers(1, 500), min_size=t, max_size=t))
     return Case(
@@ -313,6 +316,7 @@ def cases(draw: st.DrawFn, setting: str = "class") -> Case:
         initial=(0.4 * block[t]).tolist(),
         joint=(0.5 + 0.5 * block[t + 1]).tolist(),
         single=block[t + 2].tolist(),
+        offline=(0.5 + 0.5 * block[t + 3]).tolist(),
         classes=classes,
         sizes=sizes,
         setting=setting,

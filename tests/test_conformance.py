@@ -28,7 +28,7 @@ def load(name: str) -> dict[str, Any]:
 
 def summarize(case: dict[str, Any], ids: list[str]) -> perdure.Summary:
     if "spans" not in case:
-        names = ("initial", "joint", "single", "classes", "sizes", "setting")
+        names = ("initial", "joint", "single", "offline", "classes", "sizes", "setting")
         known = {name: case[name] for name in names}
         return perdure.summary(perdure.ScoreMatrix(case["scores"], upper="measured", **known))
     tasks: dict[str, Any] = {

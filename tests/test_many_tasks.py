@@ -50,7 +50,7 @@ def everything(options: SummaryOptions) -> Summary:
     ends = results_of({"a": range(2), "b": range(2)})
     matrix = ScoreMatrix(
         np.array([ends[name].accuracy() for name in "ab"]).T, ["a", "b"], initial=[0.1, 0.1],
-        joint=[0.9, 0.9], single=[0.9, 0.8], classes=[2, 2], sizes=[60, 60],
+        joint=[0.9, 0.9], single=[0.9, 0.8], offline=[0.9, 0.9], classes=[2, 2], sizes=[60, 60],
     )  # fmt: skip
     stream = Stream(
         {name: (mine.steps, mine.accuracy()) for name, mine in results.items()},

@@ -42,7 +42,7 @@ def computed(id_: str, case: Case, matrix: Array | None = None, **changed: Any) 
 
 
 def as_matrix(case: Case, **more: Any) -> ScoreMatrix:
-    names = ("initial", "joint", "single", "classes", "sizes")
+    names = ("initial", "joint", "single", "offline", "classes", "sizes")
     given = {"scores": case.matrix, "upper": "measured", **case.arguments(names)}
     return ScoreMatrix(**(given | more))
 
@@ -54,6 +54,7 @@ def fixed_case(tasks: int = 4) -> Case:
         initial=rng.uniform(0, 0.4, tasks).tolist(),
         joint=rng.uniform(0.5, 1, tasks).tolist(),
         single=rng.uniform(0, 1, tasks).tolist(),
+        offline=rng.uniform(0.5, 1, tasks).tolist(),
         classes=[2, 3, 1, 5, 2][:tasks],
         sizes=[10, 70, 30, 20, 50][:tasks],
     )
@@ -177,7 +178,7 @@ def test_needs_just_the_entries_of_its_formula(id_: str) -> None:
 @every_id
 def test_needs_just_the_vector_entries_of_its_formula(id_: str) -> None:
     case = fixed_case()
-    for name in {"initial", "joint", "single"} & set(METRICS[id_].needs):
+    for name in {"initial", "joint", "single", "offline"} & set(METRICS[id_].needs):
         for j in range(4):
             vector = list(getattr(case, name))
             vector[j] = nan
@@ -190,7 +191,7 @@ def test_needs_just_the_vector_entries_of_its_formula(id_: str) -> None:
                 assert computed(id_, changed) == pytest.approx(value), (name, j)
 
 
-FIELDS = ("matrix", "initial", "joint", "single", "classes", "sizes", "setting")
+FIELDS = ("matrix", "initial", "joint", "single", "offline", "classes", "sizes", "setting")
 
 
 @few

@@ -32,6 +32,7 @@ acc acc.pooled acc.lower acc.below acc.incremental acc.learning acc.all
 bwt bwt.all bwt.consecutive rem bwt.positive fwt.upper fwt.gem fwt.next fwt.learned
 forgetting.best forgetting.learned forgetting.peak forgetting.any forgetting.ratio
 memory_stability intransigence intransigence.single omega.base omega.new omega.all
+omega.offline
 raa raf uraa uraf min_acc wc_acc wf wp current lca aaa gap.depth gap.area gap.recovery
 ms sss ce clscore clstability retention retention.worst retention.relative
 """)
@@ -114,6 +115,7 @@ def test_ranges_are_reached(id_: str) -> None:
     for bits in product((0.0, 1.0), repeat=5):
         matrix, reference = np.array(bits[:4]).reshape(2, 2), [bits[4]] * 2
         vectors = {"initial": reference, "joint": reference, "single": reference}
+        vectors |= {"offline": reference}
         vectors |= {"classes": [2, 2], "sizes": [1, 1]}
         arguments = {name: vectors[name] for name in metric.needs if name in vectors}
         with suppress(UndefinedMetricError):
@@ -163,7 +165,7 @@ def test_unknown_ids(id_: str, message: str) -> None:
 # The matrix
 
 FINE = [[0.9, 0.1], [0.6, 0.8]]
-VECTORS = ("initial", "joint", "single", "classes", "sizes")
+VECTORS = ("initial", "joint", "single", "offline", "classes", "sizes")
 
 
 def test_a_matrix_is_frozen_and_its_arrays_read_only() -> None:
@@ -257,7 +259,7 @@ def test_says_what_is_wrong_with_a_matrix(given_: dict[str, Any], message: str) 
         ScoreMatrix(**{"scores": FINE, **given_})
 
 
-@pytest.mark.parametrize("name", ["initial", "joint", "single"])
+@pytest.mark.parametrize("name", ["initial", "joint", "single", "offline"])
 def test_says_what_is_wrong_with_a_vector_of_scores(name: str) -> None:
     for wrong, message in (
         ([0.1], "for each of 2 tasks, got 1"),
@@ -272,7 +274,7 @@ def test_says_what_is_wrong_with_a_vector_of_scores(name: str) -> None:
             ScoreMatrix(FINE, **{name: wrong})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["initial", "joint", "single"])
+@pytest.mark.parametrize("name", ["initial", "joint", "single", "offline"])
 def test_infinite_scores_are_refused_in_any_range(name: str) -> None:
     with pytest.raises(ValueError, match="inf"):
         ScoreMatrix(FINE, scale=ScoreScale(-inf, inf), **{name: [0.1, inf]})  # type: ignore[arg-type]

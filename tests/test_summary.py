@@ -35,7 +35,7 @@ acc acc.pooled acc.lower acc.below acc.incremental acc.learning acc.all
 fwt.upper fwt.next omega.new
 """)
 ACCURACY_ONLY = ["rem", "bwt.positive", "raa", "raf", "uraa", "uraf"]
-NOT_NEGATIVE = ["omega.base", "omega.all"]
+NOT_NEGATIVE = ["omega.base", "omega.all", "omega.offline"]
 
 
 def ids(windows: Sequence[str] = ("10", "100", "all"), beta: int = 10) -> list[str]:
@@ -73,6 +73,7 @@ def whole_run(shift: float = 0.0, **changed: Any) -> Summary:
         "initial": [0.1, 0.1],
         "joint": [0.9, 0.9],
         "single": [0.9, 0.8],
+        "offline": [0.9, 0.9],
         "classes": [2, 2],
         "sizes": [100, 300],
     }
@@ -155,6 +156,7 @@ def test_options_reach_the_metrics() -> None:
         ("intransigence", "trained on all tasks at once"),
         ("intransigence.single", "trained on one task each"),
         ("omega.base", "trained on all tasks at once"),
+        ("omega.offline", "trained offline on the tasks so far"),
         ("forgetting.ratio", "untrained model's scores"),
         ("raa", "how many classes each task brings"),
         ("min_acc", "needs a stream"),
@@ -179,6 +181,8 @@ def test_division_by_nothing_is_a_reason() -> None:
     zero = summary(ScoreMatrix(R, joint=[0.0, 0.9, 0.9, 0.9, 0.9]))
     assert "divides by the joint model's scores" in zero.undefined["omega.base"]
     assert "divides by the joint model's scores" in zero.undefined["omega.all"]
+    zero = summary(ScoreMatrix(R, offline=[0.9, 0.9, 0.0, 0.9, 0.9]))
+    assert "divides by the offline model's scores" in zero.undefined["omega.offline"]
 
 
 def test_long_streams_leave_out_slow_curves() -> None:
@@ -222,6 +226,7 @@ def other_scores(low: float, high: float) -> st.SearchStrategy[Case]:
             initial=[middle] * t,
             joint=[middle + (high - low) / 4] * t,
             single=rows[t],
+            offline=[middle + (high - low) / 8] * t,
             classes=[2] * t,
             sizes=list(range(1, t + 1)),
         )
@@ -237,11 +242,12 @@ def negated(case: Case) -> Case:
         initial=[-x for x in case.initial],
         joint=[-x for x in case.joint],
         single=[-x for x in case.single],
+        offline=[-x for x in case.offline],
     )
 
 
 def of(case: Case, scale: ScoreScale) -> Summary:
-    names = ("initial", "joint", "single", "classes", "sizes")
+    names = ("initial", "joint", "single", "offline", "classes", "sizes")
     arguments = case.arguments(names)
     return summary(ScoreMatrix(case.matrix, scale=scale, upper="measured", **arguments))
 
@@ -290,9 +296,11 @@ def test_losses_from_nought_to_one_are_no_accuracies() -> None:
 
 def test_percent_keeps_ratios() -> None:
     percent = 100 * np.array(R)
-    found = summary(ScoreMatrix(percent, joint=[90.0] * 5, scale=ScoreScale(0, 100)))
-    plain = summary(ScoreMatrix(R, joint=[0.9] * 5))
-    for id_ in ("omega.base", "omega.all"):
+    found = summary(
+        ScoreMatrix(percent, joint=[90.0] * 5, offline=[80.0] * 5, scale=ScoreScale(0, 100))
+    )
+    plain = summary(ScoreMatrix(R, joint=[0.9] * 5, offline=[0.8] * 5))
+    for id_ in ("omega.base", "omega.all", "omega.offline"):
         assert found.metrics[id_] == pytest.approx(plain.metrics[id_])
     assert found.metrics["acc"] == pytest.approx(66.2)
     assert found.metrics["memory_stability"] == pytest.approx(

@@ -17,7 +17,8 @@ FIVE_TASKS = "examples/five_tasks.json"
 SYMBOLS = {
     "matrix": "R<sub>i,j</sub> is the score on task j after learning task i, and T the number of "
     "tasks; b, J and S are the scores of the untrained, the jointly trained and the single-task "
-    "models, and n<sub>j</sub> is the number of test examples of task j.",
+    "models, O<sub>i</sub> is the mean score on tasks 1 to i of a model trained offline on them, "
+    "and n<sub>j</sub> is the number of test examples of task j.",
     "stream": "A(E<sub>i</sub>, f<sub>n</sub>) is the score on task i after iteration n, "
     "t<sub>i</sub> the last iteration of task i, and N the number of tasks.",
     "control": "F<sub>c</sub> is the score on control task c at the end, b<sub>c</sub> before "

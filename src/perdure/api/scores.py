@@ -39,6 +39,7 @@ def score(
     initial: Sequence[float] | None = None,
     joint: Sequence[float] | None = None,
     single: Sequence[float] | None = None,
+    offline: Sequence[float] | None = None,
     sizes: Sequence[float] | None = None,
     control: Sequence[str] | None = None,
     range: tuple[float, float] | None = None,  # noqa: A002  (as the option is called)
@@ -68,6 +69,8 @@ def score(
         initial: Scores of the untrained model, one per task.
         joint: Scores of a model trained on all tasks at once, one per task.
         single: Scores of models trained on a single task each, one per task.
+        offline: Scores of models trained offline on the tasks so far: after each task, the mean
+            over these tasks.
         sizes: Number of test examples per task.
         control: Names of the tasks in a points.csv that are evaluated but never trained.
         range: Lowest and highest possible score, for scores that are not accuracies.
@@ -95,7 +98,8 @@ def score(
         scale=make_scale(range, lower_is_better=lower_is_better),
         classes=_list_numbers("classes", classes), sizes=_list_numbers("sizes", sizes),
         initial=_list_numbers("initial", initial), joint=_list_numbers("joint", joint),
-        single=_list_numbers("single", single), subsample=subsample, upper=upper,
+        single=_list_numbers("single", single), offline=_list_numbers("offline", offline),
+        subsample=subsample, upper=upper,
         control=None if control is None else list(control),
     )  # fmt: skip
     summary: Summary | RunsSummary

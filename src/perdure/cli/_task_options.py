@@ -28,6 +28,8 @@ class TaskOptions:
         initial: Scores of the untrained model, one per task.
         joint: Scores of a model trained on all tasks at once, one per task.
         single: Scores of models trained on a single task each, one per task.
+        offline: Scores of models trained offline on the tasks so far: after each task, the mean
+            over these tasks.
         sizes: Number of test examples per task.
         control: Names of the tasks in a points.csv that are evaluated but never trained. A run
             names its own.
@@ -38,6 +40,7 @@ class TaskOptions:
     initial: Values | None = None
     joint: Values | None = None
     single: Values | None = None
+    offline: Values | None = None
     sizes: Values | None = None
     control: Names | None = None
 

@@ -30,8 +30,8 @@ def select_metric_ids(names: Iterable[str]) -> MetricSelection:
 
     Example:
         >>> select_metric_ids(["AA", "omega.*"])
-        MetricSelection(ids=['acc', 'omega.base', 'omega.new', 'omega.all'], named=['acc'], \
-notes=['AA means acc'])
+        MetricSelection(ids=['acc', 'omega.base', 'omega.new', 'omega.all', 'omega.offline'], \
+named=['acc'], notes=['AA means acc'])
     """
     ids: list[str] = []
     named: list[str] = []

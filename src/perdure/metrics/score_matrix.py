@@ -95,6 +95,10 @@ class ScoreScale:
 
 
 ACCURACY = ScoreScale()
+# Scores of other models, one per task.
+REFERENCES: tuple[Literal["initial", "joint", "single", "offline"], ...] = (
+    "initial", "joint", "single", "offline",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +112,7 @@ class ScoreMatrix:
         initial: score of the untrained model on each task.
         joint: score on each task of a model trained on all tasks at once.
         single: score on each task of a model trained on that task alone.
+        offline: mean score on the tasks so far of a model trained offline on them, per task.
         classes: number of classes of each task.
         sizes: number of test examples of each task.
         learned_sizes: number of test examples when each task was learned, where it differs.
@@ -132,6 +137,7 @@ class ScoreMatrix:
     initial: NDArray[np.float64] | None = None
     joint: NDArray[np.float64] | None = None
     single: NDArray[np.float64] | None = None
+    offline: NDArray[np.float64] | None = None
     classes: NDArray[np.float64] | None = None
     sizes: NDArray[np.float64] | None = None
     learned_sizes: NDArray[np.float64] | None = None
@@ -147,7 +153,7 @@ class ScoreMatrix:
             [name, *("-" if np.isnan(v) else f"{v:.3f}" for v in row[:MAX_PRINTED_TASKS])]
             for name, row in zip(names, self.scores, strict=False)
         ]
-        stated = ("initial", "joint", "single", "classes", "sizes", "setting")
+        stated = (*REFERENCES, "classes", "sizes", "setting")
         given = [name for name in stated if getattr(self, name) is not None]
         return format_block(title, rows, [f"also {', '.join(given)}"] if given else [])
 
@@ -169,6 +175,7 @@ class ScoreMatrix:
             initial: ArrayLike | None = None,
             joint: ArrayLike | None = None,
             single: ArrayLike | None = None,
+            offline: ArrayLike | None = None,
             classes: ArrayLike | None = None,
             sizes: ArrayLike | None = None,
             learned_sizes: ArrayLike | None = None,
@@ -200,8 +207,8 @@ class ScoreMatrix:
         self._set("scores", r)
         self._set("notes", tuple(self.notes))
         self._set("tasks", _check_names(self.tasks, tasks))
-        for field in ("initial", "joint", "single"):
-            self._set_vector(field)
+        for reference in REFERENCES:
+            self._set_vector(reference)
         if self.classes is not None:
             self._set("classes", class_counts(self.classes, len(r)))
         for field in ("sizes", "learned_sizes"):

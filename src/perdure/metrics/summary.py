@@ -21,7 +21,7 @@ from .intervals.summary_intervals import (
 )
 from .registry import METRICS, parse_id
 from .registry.metric import NEEDS, Metric
-from .score_matrix import ACCURACY, ZERO_UPPER, ScoreMatrix, ScoreScale
+from .score_matrix import ACCURACY, REFERENCES, ZERO_UPPER, ScoreMatrix, ScoreScale
 from .stream import Stream
 from .summary_types import CURVE_NAMES, Summary, SummaryOptions, to_list
 
@@ -244,7 +244,7 @@ def _matrix_arguments(metric: Metric, matrix: ScoreMatrix) -> dict[str, NDArray[
         values = getattr(matrix, need)
         if values is None:
             raise UndefinedMetricError(f"needs {NEEDS[need]}")
-        is_score = need in ("initial", "joint", "single")
+        is_score = need in REFERENCES
         arguments[need] = matrix.scale.higher_is_better(values) if is_score else values
     return arguments
 

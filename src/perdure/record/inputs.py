@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from ..metrics import ACCURACY, ScoreMatrix
+from ..metrics.score_matrix import REFERENCES
 from .file_kinds import MAX_MATRIX, is_log, read_bytes
 from .formats.conventions import (
     are_fractions,
@@ -185,14 +186,14 @@ def _score_matrix(entry: MatrixEntry, options: InputOptions, name: str) -> Score
             raise InputError(
                 f"{name}: no score is above 1 percent, expected percent; omit `percent=True`?"
             )
-        for key in ("initial", "joint", "single"):
+        for key in REFERENCES:
             value = getattr(options, key) or fields.get(key)
             if value is not None and are_fractions(value):
                 raise InputError(
                     f"{name}: the matrix is in percent and no score of `{key}=` is above 1, "
                     "expected percent as well"
                 )
-    for key in ("initial", "joint", "single"):
+    for key in REFERENCES:
         if key in fields:
             fields[key] = options.to_fractions(fields[key])
     try:

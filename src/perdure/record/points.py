@@ -46,6 +46,7 @@ class MatrixFields(TypedDict, total=False):
     initial: ArrayLike
     joint: ArrayLike
     single: ArrayLike
+    offline: ArrayLike
 
 
 @dataclass(frozen=True, eq=False)

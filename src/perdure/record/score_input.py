@@ -10,6 +10,7 @@ import numpy as np
 
 from .._display import format_block, list_some
 from ..metrics import find_metric, summary
+from ..metrics.score_matrix import REFERENCES
 from .points import MatrixFields
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class InputOptions:
     initial: list[float] | None = None
     joint: list[float] | None = None
     single: list[float] | None = None
+    offline: list[float] | None = None
     sizes: list[float] | None = None
     control: list[str] | None = None
     subsample: int = 1
@@ -74,7 +76,7 @@ class InputOptions:
         for name in ("setting", "classes", "sizes"):
             if (value := getattr(self, name)) is not None:
                 fields[name] = value
-        for key in ("initial", "joint", "single"):
+        for key in REFERENCES:
             if (scores := getattr(self, key)) is not None:
                 fields[key] = self.to_fractions(scores)
         return fields

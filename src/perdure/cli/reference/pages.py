@@ -43,7 +43,8 @@ __all__ = [
 MAX_WIDTH = 96
 SOURCES = {"runs": "the other metrics", "control": "the scores of control tasks"}
 LEGEND = {
-    "matrix": "R[i,j] score on task j after task i; T tasks; b untrained, J joint, S single model",
+    "matrix": "R[i,j] score on task j after task i; T tasks; b untrained, J joint, S single, "
+    "O offline model",
     "stream": "A(E_i, f_n) score on task i after iteration n; t_i last iteration of task i",
     "control": "F_c score on control task c at the end, b_c before training; C control tasks",
 }

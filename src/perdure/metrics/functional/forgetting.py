@@ -30,6 +30,7 @@ __all__ = [
     "omega_all",
     "omega_base",
     "omega_new",
+    "omega_offline",
 ]
 
 
@@ -206,6 +207,21 @@ def omega_all(matrix: ArrayLike, joint: ArrayLike) -> Value:
     return average(pad_tasks(by_step[1:], len(r), first=1))
 
 
+def omega_offline(matrix: ArrayLike, offline: ArrayLike) -> Value:
+    r"""Return the mean over $i$ of $AA_i / O_i$: relative to offline training after each task.
+
+    $O_i$ is the mean score on tasks 1 to i of a model trained offline on these tasks, which is
+    what the strategy `cumulative` trains. Its `per_task[i]` is the value after task i.
+
+    Example:
+        >>> round(omega_offline([[0.9, 0.1], [0.6, 0.8]], offline=[0.9, 0.8]), 6)
+        0.9375
+    """
+    r = read(matrix, "lower")
+    ideal = vector(offline, len(r), "offline model's score")
+    return average(aa_curve(r) / _check_positive(ideal, "offline"))
+
+
 def _intransigence(matrix: ArrayLike, reference: ArrayLike, name: str) -> Value:
     learned = read_diagonal(matrix, later=True, min_tasks=2)
     tasks = len(learned) + 1
@@ -213,7 +229,7 @@ def _intransigence(matrix: ArrayLike, reference: ArrayLike, name: str) -> Value:
     return average(pad_tasks(ideal[1:] - learned, tasks, first=1))
 
 
-def _check_positive(joint: NDArray[np.float64]) -> NDArray[np.float64]:
-    if not (joint > 0).all():
-        raise UndefinedMetricError(f"divides by the joint model's scores, got {joint.tolist()}")
-    return joint
+def _check_positive(scores: NDArray[np.float64], model: str = "joint") -> NDArray[np.float64]:
+    if not (scores > 0).all():
+        raise UndefinedMetricError(f"divides by the {model} model's scores, got {scores.tolist()}")
+    return scores

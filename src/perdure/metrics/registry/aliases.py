@@ -93,9 +93,10 @@ FAMILIES: dict[str, MetricFamily] = {
         "away. retention.relative if the initial scores of the control tasks differ much.",
         ("bwt", "forgetting.best", "omega.base")),
     "omega": MetricFamily(
-        "retention relative to a model trained on all tasks at once (FearNet)",
+        "retention relative to a model trained on all tasks at once (FearNet, ExStream)",
         "omega.base for the first task, omega.new for the tasks being learned, omega.all for all "
-        "tasks; omega.base and omega.all need joint training (joint).",
+        "tasks; omega.base and omega.all need joint training (joint), omega.offline a model trained "
+        "offline after each task (offline).",
         ("forgetting.ratio", "intransigence")),
     "intransigence": MetricFamily(
         "how much worse new tasks are learned than by a reference model",

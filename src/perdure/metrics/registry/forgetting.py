@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from ..functional import forgetting
-from .metric import DELANGE, KEMKER, MICHEL, TUTORIAL, Metric
+from .metric import DELANGE, HAYES, KEMKER, MICHEL, TUTORIAL, Metric
 
 __all__ = ["FORGETTING_METRICS"]
 
@@ -87,8 +87,16 @@ FORGETTING_METRICS: dict[str, Metric] = {
         r"\frac{1}{T-1} \sum_{i \ge 2} \frac{\sum_{j \le i} R_{i,j}}{\sum_{j \le i} J_j}",
         KEMKER, "matrix", forgetting.omega_all, high=inf, needs=("joint",),
         accepts="not negative", unit="none",
-        distinction="All tasks seen, relative to joint training on the same tasks. Hayes et al. "
-        "2019 also count the first task, relative to an offline model per step (no id yet).",
+        distinction="All tasks seen, relative to joint training on the same tasks.",
         interpretation="1 is as good as joint training."),
+    "omega.offline": Metric(
+        "accuracy relative to offline training after each task", r"\Omega_{\mathrm{offline}}",
+        r"\frac{1}{T} \sum_i \frac{1}{O_i} \frac{1}{i} \sum_{j \le i} R_{i,j}",
+        HAYES, "matrix", forgetting.omega_offline, high=inf, needs=("offline",),
+        accepts="not negative", unit="none",
+        distinction="The first task counts too, and the reference is a model trained offline after "
+        "each task; omega.all has one joint model. Hayes et al. pool the test examples of all "
+        "tasks, which is the same if tasks have equally many.",
+        interpretation="1 is as good as training offline on the tasks so far."),
 }
 # fmt: on

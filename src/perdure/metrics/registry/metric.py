@@ -2,8 +2,9 @@ r"""A row of the registry: everything there is to know about one metric.
 
 In the formulas R_{i,j} is the score on task j after learning task i and T the number of tasks, both
 counted from 1; b_j, J_j and S_j are the scores on task j of the untrained, the joint and the
-single-task model. F_c and b_c are the scores on control task c at the end and before training, C
-is the number of control tasks.
+single-task model, and O_i the mean score on tasks 1 to i of a model trained offline on them. F_c
+and b_c are the scores on control task c at the end and before training, C is the number of control
+tasks.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ NEEDS = {
     "initial": "the untrained model's scores (`initial=`)",
     "joint": "the scores of a model trained on all tasks at once (`joint=`)",
     "single": "the scores of models trained on one task each (`single=`)",
+    "offline": "the scores of models trained offline on the tasks so far (`offline=`)",
     "classes": "how many classes each task brings (`classes=`)",
     "setting": "the setting: class, task or domain; class by default",
     "sizes": "how many test examples each task has (`sizes=`)",
@@ -48,6 +50,7 @@ MICHEL = "Michel et al. 2023"
 FABER = "Faber et al. 2023 (M2I/I2M)"
 TUTORIAL = "Evaluation Metrics for Continual Learning (tutorial)"
 KEMKER = "Kemker & Kanan 2018 (FearNet)"
+HAYES = "Hayes et al. 2019 (ExStream)"
 OURS = "perdure"
 
 

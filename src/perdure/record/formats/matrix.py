@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from ...metrics.score_matrix import REFERENCES
 from ..io.arrays import MAX_NUMBERS, MAX_TASKS, array_from, arrays_from_zip
 from ..io.files import InputError, parse_json
 from ..io.text import decode, visible
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["parse_matrices", "parse_vector", "split_contents"]
 
-FIELDS = ("matrix", "tasks", "initial", "joint", "single", "classes", "sizes", "setting")
+FIELDS = ("matrix", "tasks", *REFERENCES, "classes", "sizes", "setting")
 
 
 def parse_matrices(data: bytes, source: str) -> list[MatrixEntry]:
@@ -165,7 +166,7 @@ def _check_others(others: Mapping[str, object], source: str) -> dict[str, object
     names = fields.get("tasks", [])
     if not isinstance(names, list | tuple) or not all(isinstance(n, str | int) for n in names):
         raise InputError(f"{source}: tasks are {names!r:.40}, expected a list of names")
-    for name in ("initial", "joint", "single", "classes", "sizes"):
+    for name in (*REFERENCES, "classes", "sizes"):
         if name in fields:
             fields[name] = to_array(fields[name], f"{source}: {name}")
     return fields
