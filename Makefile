@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors conformance fuzz docs test-docs check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins plotly pictures notebooks lock package test-lowest test-pythons lint-files clean
+.PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors conformance fuzz docs test-docs check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins pictures notebooks lock package test-lowest test-pythons lint-files clean
 
 demo: .venv/train
 	$(BIN)/perdure run
@@ -144,17 +144,7 @@ $(CONFORMANCE)/installed: conformance/requirements.txt
 
 # Pins the datasets to the current revisions on the hub; review the difference before you commit.
 pins: .venv/dev
-	$(BIN)/python -m perdure.data._pins
-
-# The plotting library of the pages, from npm, at the version that its package states.
-PLOTLY := src/perdure/report/plotly
-plotly:
-	rm -rf .plotly && mkdir .plotly
-	cd .plotly && npm pack --silent "plotly.js-basic-dist-min@$$(sed -n 's/^VERSION = "\(.*\)"/\1/p' ../$(PLOTLY)/__init__.py)" && tar xzf *.tgz
-	gzip -9n < .plotly/package/plotly-basic.min.js > $(PLOTLY)/plotly-basic.min.js.gz
-	cp .plotly/package/LICENSE $(PLOTLY)/LICENSE
-	sha256sum .plotly/package/plotly-basic.min.js
-	rm -rf .plotly
+	$(BIN)/python -m perdure.data._hub
 
 # The figures, screenshots and the animation of docs/gallery.md (trains 57 runs, needs Chromium).
 pictures: .venv/dev

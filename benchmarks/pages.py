@@ -160,7 +160,7 @@ async def looked_at(address: str, run: Path) -> list[float]:
         writer.write(asked.encode())
         while (line := await reader.readline()) and len(appended) <= APPENDED:
             if line.startswith(b"data: ") and b'"mean"' in line:
-                now, steps = time.perf_counter(), json.loads(line[6:])["mean"]["steps"]
+                now, steps = time.perf_counter(), json.loads(line[6:])["points"]["mean"]["steps"]
                 waits.extend(now - appended[step] for step in steps)
         writer.close()
 
@@ -202,7 +202,7 @@ def drawn_after(address: str) -> None:
             page.goto(address, wait_until="commit")
             page.wait_for_selector("#runs .run:nth-child(200)", state="attached")
             lists.append(time.perf_counter() - begin)
-            page.wait_for_selector("#chart .scatterlayer path.js-line", state="attached")
+            page.wait_for_selector("#chart .curve", state="attached")
             times.append(time.perf_counter() - begin)
         begin = time.perf_counter()
         page.fill("#words", "m77-")

@@ -24,7 +24,7 @@ from perdure.stats import (
     exact_drop_p,
     tango_score,
 )
-from perdure.stats.paired_proportions import SURE
+from perdure.stats.one_sided_bounds import SURE
 from perdure.verdict import CheckedRun, CheckInputs, TaskScore, decide, parse_requirements
 
 if TYPE_CHECKING:

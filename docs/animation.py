@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import perdure
-from perdure._html import HUES
+from perdure._display import HUES
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 330, 34, 16, 50, 46
 SLOW = 30  # iterations after a switch, which take half of the time of their task

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from perdure.report.live.serve import LiveServer, open_port
+from perdure.report.live import LiveServer, open_port
 from perdure.report.load import open_methods
 from perdure.report.page import render_page
 

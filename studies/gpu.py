@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from perdure.execution import ExitEvent, Job, RunEvent, run_serially, run_together, suits_together
-from perdure.report.tables.reproduction import claims_table, comparison_table
+from perdure.report.tables.study import claims_table, comparison_table
 from perdure.reproduction import (
     ReproductionReport,
     collect_measurements,

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import msgspec
 
 from perdure.reproduction import Measurements, PublishedResult, load_published_results
-from perdure.reproduction.claim import Claim
 from perdure.reproduction.comparison import (
     Agreement,
     ComparisonRow,
@@ -27,6 +26,7 @@ from perdure.reproduction.comparison import (
     count_agreement,
     count_sds,
 )
+from perdure.reproduction.measurements import Claim
 from perdure.reproduction.published import CELL_FACTORS
 
 ROOT = Path(__file__).resolve().parents[1]

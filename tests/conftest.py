@@ -39,9 +39,10 @@ LONG_MODULES = """
 cli_run cli_run_processes compare_tests data_cache data_hub data_load evaluator_alarm
 evaluator_executors evaluator_failures evaluator_intruders evaluator_kills evaluator_laws
 evaluator_layers evaluator_live evaluator_record evaluator_resume examples execution_ray
-figures_curves figures_matrix figures_real fuzz hostile_files live_clients live_methods
-live_page many_tasks report_broken_runs report_page report_page_browser scenarios_named
-strategies strategies_contract strategies_costs study_end_to_end study_status together
+figures_curves figures_matrix figures_real fuzz hostile_files live_chart live_clients live_methods
+live_page many_tasks report_broken_runs report_chart_scripts report_charts report_page
+report_page_browser scenarios_named strategies strategies_contract
+strategies_costs study_end_to_end study_status together
 training_checkpoint training_kills training_resume trust_imports trust_stores waits writer_lock
 zoo
 avalanche lightning recipes transformers trl

@@ -21,7 +21,7 @@ from perdure import execution
 from perdure.cli import main
 from perdure.data import load
 from perdure.record import RunWriter, replace_file
-from perdure.training import checkpoint, checkpointer
+from perdure.training import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ def counted(count: int, then: Callable[..., Any], else_: Callable[..., Any]) -> 
 
 def arm(kind: str, count: int, store: str) -> None:
     """Have this process kill itself the `count`-th time that it comes to a moment."""
-    writes = os.pwrite
+    writes, save_checkpoint = os.pwrite, checkpoint.save_checkpoint
 
     def half(path: Path, data: bytes) -> None:
         path.with_name(f".{path.name}.0.new").write_bytes(data[: len(data) // 2])
@@ -63,7 +63,7 @@ def arm(kind: str, count: int, store: str) -> None:
         return 0
 
     def saved(*given: Any) -> None:
-        checkpoint.save_checkpoint(*given)
+        save_checkpoint(*given)
         die()
 
     killed = counted(count, lambda *_: die(), lambda *_: None)
@@ -78,8 +78,8 @@ def arm(kind: str, count: int, store: str) -> None:
         dies = counted(count, lambda *_, **__: die(), save)
         patch.object(checkpoint, "save", dies).start()
     elif kind == "renamed":  # it has just taken the place of the last one
-        dies = counted(count, saved, checkpoint.save_checkpoint)
-        patch.object(checkpointer, "save_checkpoint", dies).start()
+        dies = counted(count, saved, save_checkpoint)
+        patch.object(checkpoint, "save_checkpoint", dies).start()
     elif kind == "torn":  # a line or hits are appended
         os.pwrite = counted(count, torn, writes)
     elif kind == "closing":  # nothing but done.json is missing

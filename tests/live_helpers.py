@@ -10,8 +10,8 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from perdure.report.live.messages import CurvePoints, NewPoints
-from perdure.report.live.serve import LiveServer, open_port
+from perdure.report.live import LiveServer, open_port
+from perdure.report.live.broadcaster import CurvePoints, NewPoints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

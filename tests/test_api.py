@@ -8,7 +8,7 @@ import pytest
 
 import perdure
 from perdure import InputError, ScoreMatrix, Stream
-from perdure.api.run_notes import note_interrupt
+from perdure.api.recorded_runs import note_interrupt
 from perdure.execution import Job
 from perdure.training import make_config
 

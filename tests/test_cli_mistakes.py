@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perdure.cli import app
-from perdure.cli._command import Command
+from perdure.cli import Command, app
 from perdure.cli._output import render_options, running_command
 
 from .cli_helpers import refused, says, table, write

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import perdure
-from perdure.cli import app
-from perdure.cli._command import options_of
+from perdure.cli import app, options_of
 from perdure.cli._output import render_options
 
 

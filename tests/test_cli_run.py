@@ -15,10 +15,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from perdure.api.run_notes import note_progress
+from perdure.api.recorded_runs import note_progress
 from perdure.api.runs import RunPlan
 from perdure.cli._progress import SeedProgressView
-from perdure.cli.run.output import describe_config
+from perdure.cli.run import describe_config
 from perdure.execution import FailureEvent, plan_jobs
 from perdure.record.io.lock import Lock
 from perdure.training import make_config

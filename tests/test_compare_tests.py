@@ -16,8 +16,8 @@ from perdure.metrics import compare_methods
 from perdure.report.figures import ranks
 from perdure.report.load import open_methods
 from perdure.report.page import render_page
+from perdure.report.page.results import PairTestOptions
 from perdure.report.page.sections import build_sections
-from perdure.report.page.significance import PairTestOptions
 from perdure.report.page.summaries import summarize_methods
 
 from .cli_helpers import refused, run, says, write

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perdure.cli import app
-from perdure.cli.reference.completion import make_completion_script
+from perdure.cli import app, make_completion_script
 from perdure.importers import READERS
 from perdure.metrics import METRICS, TOOLS
 from perdure.models import MODELS

@@ -361,7 +361,7 @@ def test_figures_and_pages_tell_them_apart(tmp_path: Path) -> None:
     assert panels == ["acc", "forgetting.best", "retention"]
     data = make_curve_data(methods)
     assert data.tasks == titles
-    assert [style.dash for style in data.styles] == ["solid", "solid", "dot", "dot"]
+    assert [style.dash for style in data.styles] == ["solid", "solid", "dotted", "dotted"]
 
 
 def test_the_live_page_has_their_curves_but_not_in_its_mean(tmp_path: Path) -> None:
@@ -373,7 +373,7 @@ def test_the_live_page_has_their_curves_but_not_in_its_mean(tmp_path: Path) -> N
     assert list(drawn.tasks) == ["a", "b", "mmlu (control)", "arc (control)"]
     np.testing.assert_allclose(drawn.mean[1], [0.75, 0.625])
     message = to_curve_message(drawn)
-    assert [task.dash for task in message.tasks] == ["solid", "solid", "dot", "dot"]
+    assert [task.dash for task in message.tasks] == ["solid", "solid", "dotted", "dotted"]
 
 
 def test_a_comparison_has_columns_for_them_only_where_there_are_any(tmp_path: Path) -> None:

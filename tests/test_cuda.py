@@ -161,13 +161,13 @@ def test_evaluation_is_captured_and_replayed(monkeypatch: pytest.MonkeyPatch) ->
     replays = []
     from perdure.evaluation.engine import cuda_graph as graph
 
-    true = graph.CudaGraph.submit
+    true = graph.EvalGraph.submit
 
-    def submit(self: graph.CudaGraph, step: int) -> None:
+    def submit(self: graph.EvalGraph, step: int) -> None:
         replays.append(1)
         true(self, step)
 
-    monkeypatch.setattr(graph.CudaGraph, "submit", submit)
+    monkeypatch.setattr(graph.EvalGraph, "submit", submit)
     train({})
     assert len(replays) >= TASKS * (STEPS - 10)
 

@@ -178,7 +178,7 @@ def test_hashes_are_remembered_until_size_or_time_change(
     def fail(path: Path) -> str:
         raise AssertionError(f"{path} was hashed again")
 
-    monkeypatch.setattr("perdure.data._hashes.compute_sha256", fail)
+    monkeypatch.setattr("perdure.data.paths.compute_sha256", fail)
     load("mnist")
     os.utime(home / "mirror" / "mnist" / "test.parquet", ns=(1, 1))
     with pytest.raises(AssertionError, match=r"test\.parquet was hashed again"):

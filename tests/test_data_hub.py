@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perdure.data import _fetch, _hub, _pins, fetch, load, verify
+from perdure.data import _hub, _location, fetch, load, verify
 from perdure.data._hub import list_files
 from perdure.data.registry import DATASETS
 from perdure.record import InputError
@@ -223,7 +223,7 @@ def test_links_in_a_shared_cache_are_not_followed(
     mine = tmp_path / "mine.txt"
     mine.write_text("keep me")
     partial = tmp_path / "cache" / "partial"
-    part = _fetch._partial_file(partial / "mnist" / COMMIT, _hub.RemoteFile(TRAIN, 1, ""))
+    part = _location._partial_file(partial / "mnist" / COMMIT, _hub.RemoteFile(TRAIN, 1, ""))
     for planted in (partial / "mnist.lock", part):
         planted.parent.mkdir(parents=True, exist_ok=True)
         planted.symlink_to(mine)
@@ -240,7 +240,7 @@ def pins(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> RemoteDataset:
     info = DATASETS["mnist"]
     assert info.files is not None
     found = list_files("ylecun/mnist", info.files, None)
-    monkeypatch.setattr(_pins, "_read_pins", lambda: {"ylecun/mnist": found})
+    monkeypatch.setattr(_hub, "_read_pins", lambda: {"ylecun/mnist": found})
     hub.seen.clear()
     return found
 
@@ -298,7 +298,7 @@ def test_a_hub_that_offers_too_many_files_is_refused(hub: Hub, tmp_path: Path) -
 
 
 def test_pins_are_of_named_datasets_and_whole() -> None:
-    said = json.loads(_pins.PINS_FILE.read_text())
+    said = json.loads(_hub.PINS_FILE.read_text())
     named = {info.repository for info in DATASETS.values()}
     assert set(said) <= named
     for pin in said.values():

@@ -359,7 +359,7 @@ def test_a_bar_is_shown_when_asked_for(
     here: Path, progress: bool | None,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("perdure.data._progress.DELAY_SECONDS", -1.0)
+    monkeypatch.setattr("perdure.data._decoding.DELAY_SECONDS", -1.0)
     write_pack(here / "mnist")
     load("mnist", progress=progress)
     out, err = capsys.readouterr()

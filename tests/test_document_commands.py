@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perdure.cli import app
-from perdure.cli._command import Command
+from perdure.cli import Command, app
 
 from .test_document_links import ROOT, markdown_files
 

@@ -15,9 +15,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import perdure
-from perdure.api.checkpoints.files import find_checkpoints, load_weights, read_weights
-from perdure.api.checkpoints.loader import CheckpointLoader
-from perdure.api.checkpoints.record import evaluate_checkpoints
+from perdure.api.checkpoint_files import find_checkpoints, load_weights, read_weights
+from perdure.api.checkpoint_record import CheckpointLoader, evaluate_checkpoints
 from perdure.record import InputError
 
 from .cli_helpers import run

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import perdure
-from perdure.evaluation.state.model_parts import ModelParts
+from perdure.evaluation.state.preserve import ModelParts
 
 from .evaluator_helpers import lines
 from .evaluator_loops import bits, bounded, data

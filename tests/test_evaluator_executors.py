@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -236,3 +237,42 @@ def test_an_audit_notices_state_that_a_snapshot_does_not_have(tmp_path: Path) ->
     assert [k for k in worker.lines if k.startswith("5,")] == [
         k for k in inline.lines if k.startswith("5,")
     ]
+
+
+class Leftover:
+    """Garbage whose destructor ends any process but the one that made it."""
+
+    def __init__(self) -> None:
+        self.itself, self.process = self, os.getpid()
+
+    def __del__(self) -> None:
+        if os.getpid() != self.process:
+            os._exit(3)
+
+
+def collect_and_forward(model: Any, x: Tensor) -> Any:
+    gc.collect()
+    return model(x)
+
+
+def test_a_worker_does_not_collect_the_garbage_of_the_training_process() -> None:
+    model, rows = nn.Linear(2, 2), (torch.eye(2), torch.arange(2))
+    gc.disable()
+    try:
+        Leftover()
+        worker = perdure.Worker()
+        with (
+            perdure.Evaluator(
+                {"a": rows},
+                executor=worker,
+                forward=collect_and_forward,
+                initial="none",
+                count_flops=False,
+            ) as evaluator,
+            evaluator.task("a", model),
+        ):
+            for _ in range(3):
+                evaluator.step(model)
+    finally:
+        gc.enable()
+    assert not [note for note in evaluator.notes if "died" in note]

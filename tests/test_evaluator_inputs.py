@@ -467,9 +467,9 @@ def test_examples_that_form_no_batch(data: Any, words: str | None) -> None:
 
 
 def test_a_stream_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from perdure.evaluation.examples import collation
+    from perdure.evaluation import eval_data
 
-    monkeypatch.setattr(collation, "MAX_STREAMED", 20)
+    monkeypatch.setattr(eval_data, "MAX_STREAMED", 20)
     Evaluator({"a": Streamed(*rows(20))})
     with pytest.raises(ValueError, match=r"'a': Streamed is a stream of more than 20 .*islice"):
         Evaluator({"a": Streamed(*rows(21))})

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler, TensorDataset
 
 import perdure
-from perdure.evaluation.state.model_parts import CombinedModel, ModelParts
+from perdure.evaluation.state.preserve import CombinedModel, ModelParts
 from perdure.evaluation.state.reachable import GENERATORS, MAX_CONTAINER, reachable
 
 from .evaluator_helpers import lines, quietly

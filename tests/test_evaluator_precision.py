@@ -20,7 +20,7 @@ from perdure.evaluation.engine import screening
 from perdure.evaluation.engine.forward_recorder import NotRecordableError, record
 from perdure.evaluation.engine.half_precision import HalfPrecision
 from perdure.evaluation.engine.inference import FusedConvolution, InferenceForward, RoundedWeights
-from perdure.evaluation.executors import Precision
+from perdure.evaluation.schedules import Precision
 from perdure.evaluation.state.tensors import all_tensors
 from perdure.models import build
 from tests.evaluator_loops import CLASSES, FEATURES, alone, changed, data, watched

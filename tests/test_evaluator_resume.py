@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 import perdure
 from perdure.evaluation.costs import meter as meter_file
 from perdure.record import RecordError, RunWriter
-from perdure.record.io.append import Appender
+from perdure.record.io.folder import Appender
 
 from .evaluator_loops import data, slow
 from .kill_cases import differences

@@ -13,7 +13,7 @@ from perdure.execution import Job, NoteEvent, ProgressEvent
 from perdure.execution.collector import Collector
 from perdure.execution.jobs import decode_job, encode_job
 from perdure.record import InputError, RecordError
-from perdure.record.store.run_archive import lock_run, pack_run, remove_run, unpack_run
+from perdure.record.archive import lock_run, pack_run, remove_run, unpack_run
 from perdure.training import make_config, run
 
 if TYPE_CHECKING:

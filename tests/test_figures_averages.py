@@ -15,7 +15,7 @@ from perdure.metrics import ScoreScale
 from perdure.record import InputError
 from perdure.report.colours import HUES, choose_styles
 from perdure.report.figures import averages, get_caption
-from perdure.report.figures.drawing.overlaps import choose_widths, list_overlaps
+from perdure.report.figures.drawing.by_task import choose_widths, list_overlaps
 
 from .cli_helpers import refused, run
 from .figure_helpers import check_files, edges

@@ -11,8 +11,8 @@ import torch
 
 import perdure
 from perdure.record import InputError, Run, RunFolder
-from perdure.record.formats.confusion import read_confusion
-from perdure.report.class_data import count_classes
+from perdure.record.formats.tables import read_confusion
+from perdure.report.figure_data import count_classes
 from perdure.report.figures import classes, confusion, get_caption
 
 from .cli_helpers import refused, run, says

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from perdure.record import InputError, Run
-from perdure.record.formats.gradients import read_gradients
+from perdure.record.formats.tables import read_gradients
 from perdure.report.figures import gradients
 
 from . import cli_helpers

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from perdure.report.figures.drawing.paper import Size
+    from perdure.report.figures.drawing import Size
 
 LOSS = {"scale": ScoreScale(0, np.inf, lower_is_better=True)}
 A = np.array([[0.9, 0.1], [0.6, 0.8]])

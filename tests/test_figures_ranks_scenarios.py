@@ -9,9 +9,9 @@ from scipy.stats import friedmanchisquare, rankdata
 from perdure.metrics import ScoreMatrix
 from perdure.record import InputError, Run
 from perdure.record.run_metadata import JSON, RunMetadata
+from perdure.report.figure_data import get_rank_values
 from perdure.report.figures import ranks
 from perdure.report.filtering import LeftOutWarning
-from perdure.report.rank_values import get_rank_values
 
 SCENARIOS, METHODS, SEEDS = ("a", "b", "c", "d"), ("er", "ewc", "naive"), 3
 # Final scores by scenario, method and seed: scenarios differ much more than methods.

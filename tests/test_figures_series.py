@@ -13,8 +13,8 @@ import pytest
 from perdure.metrics import Stream
 from perdure.record import JSON, InputError, Run, RunMetadata, ScoreInput
 from perdure.report.figures import series
+from perdure.report.labels import find_series_parameter
 from perdure.report.load import open_methods
-from perdure.report.series_parameter import find_series_parameter
 from perdure.training import make_config, run
 
 from . import cli_helpers

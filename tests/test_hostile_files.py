@@ -24,8 +24,8 @@ from perdure.record import (
     read_input,
     read_points,
 )
-from perdure.record.io.append import Appender
 from perdure.record.io.files import find_matches, parse_json
+from perdure.record.io.folder import Appender
 from perdure.training.checkpoint import FILE, _digest, _read
 
 from .cli_helpers import COSTS, POINTS, environment, installed, refused, run, says, start, table

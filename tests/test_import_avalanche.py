@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perdure.importers import ImportOptions, read_runs
-from perdure.importers.frameworks.avalanche_tags import run_from_scalars
+from perdure.importers.frameworks.avalanche import run_from_scalars
 
 from .import_helpers import FIXTURES, matrix, read, tool_values
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perdure.importers import read_runs
+from perdure.importers.frameworks.logs import MEAN_OF_GROUPS, MIXED_GROUPS
 from perdure.importers.frameworks.mammoth import LAST_LEFT_OUT
-from perdure.importers.frameworks.pycil import MEAN_OF_GROUPS, MIXED_GROUPS
 
 from .import_helpers import FIXTURES, matrix, printed, read, tool_values
 

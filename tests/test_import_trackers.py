@@ -16,7 +16,7 @@ import pytest
 
 import perdure
 from perdure.importers import Evaluation, ImportedRun, ImportOptions, read_runs
-from perdure.importers.tensorboard import iter_scalars, read_scalars
+from perdure.importers.tensorboard import iter_scalars
 from perdure.record import InputError
 
 from .cli_helpers import run
@@ -258,13 +258,13 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
     shutil.copy(first, tmp_path / "events.out.tfevents.1")
     shutil.copy(first, tmp_path / "events.out.tfevents.2")
     with pytest.raises(InputError, match=r"tfevents.2: 'task' is at step 50 after step 300.*two"):
-        read_scalars(tmp_path)
+        read_runs("tensorboard", [tmp_path])
     folders = tmp_path / "runs" / "a", tmp_path / "runs" / "b"
     for folder in folders:
         folder.mkdir(parents=True)
         shutil.copy(first, folder)
     with pytest.raises(InputError, match="in 2 folders below it"):
-        read_scalars(tmp_path / "runs")
+        read_runs("tensorboard", [tmp_path / "runs"])
 
 
 def test_a_resumed_run_has_several_event_files(tmp_path: Path) -> None:

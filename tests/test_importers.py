@@ -6,17 +6,19 @@ import json
 import shutil
 from importlib import import_module
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import perdure
 from perdure.importers import READERS, Evaluation, ImportedRun, choose_reader, recognize_path
 from perdure.importers.imported import ONLY_ENDS, write_run
-from perdure.importers.reading import write_runs
+from perdure.importers.reading import load_reader, write_runs
 
 from .cli_helpers import refused, run, says
 
 FIXTURES = Path(__file__).parent / "fixtures" / "import"
+VERBS: tuple[Literal["read", "recognize"], ...] = ("read", "recognize")
 ICARL = FIXTURES / "pycil" / "icarl.log"
 
 
@@ -32,10 +34,14 @@ def two_tasks(**fields: object) -> ImportedRun:
 def test_every_reader_has_its_functions_and_is_listed() -> None:
     listed = run("import", "--list").out
     for name, reader in READERS.items():
-        module = import_module(f"perdure.importers.{reader.module}")
+        path, _, suffix = reader.module.partition(":")
+        module = import_module(f"perdure.importers.{path}")
         assert module.__doc__
-        needed = ("read_object", "recognize_object") if reader.in_memory else ("read", "recognize")
-        assert all(callable(getattr(module, function)) for function in needed), name
+        for verb in VERBS:
+            function = load_reader(name, verb)
+            assert callable(function), name
+            assert function.__module__ == module.__name__, name
+            assert function.__name__ == (f"{verb}_{suffix}" if suffix else verb), name
         says(listed, name, reader.tool)
     assert json.loads(run("import", "--list", "--format", "json").out)["readers"].keys() == (
         READERS.keys()

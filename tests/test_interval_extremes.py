@@ -16,7 +16,7 @@ from perdure.metrics import (
     selection_bias,
     windowed_drop,
 )
-from perdure.metrics.intervals.extremes import (
+from perdure.metrics.stream_extremes import (
     _largest_drops,
     _paired_errors,
     _resample_weights,

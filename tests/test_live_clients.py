@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 
 from perdure.metrics import Stream
 from perdure.report.live import broadcaster as hub_module
-from perdure.report.live import curves, messages, server
+from perdure.report.live import curves, server
 from perdure.report.live import limits as patience
 from perdure.report.live.broadcaster import Broadcaster, encode_changes
 from perdure.report.live.curves import make_run_curves, to_curve_message
@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-PLOTLY = "/static/plotly.min.js"  # some megabytes
+BIG = "/static/plot.js"  # more than a megabyte in tests with the fixture of this name
+
+
+@pytest.fixture
+def big(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a static file larger than all buffers on the way to a client."""
+    file = server._compress(np.random.default_rng(0).bytes(1_200_000), "text/javascript")
+    load = server._load
+    monkeypatch.setattr(server, "_load", lambda name: file if name in BIG else load(name))
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -74,9 +82,10 @@ def waiting_bytes(live: Live) -> int:
     return sum(line.transport.get_write_buffer_size() for line in lines)
 
 
+@pytest.mark.usefixtures("big")
 def test_who_does_not_read_is_sent_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "CLIENT_TIMEOUT", 1.0)
-    with serving(tmp_path) as live, clients(live, 40, asking(PLOTLY)):
+    with serving(tmp_path) as live, clients(live, 40, asking(BIG)):
         until(lambda: waiting_bytes(live) > 0)
         while open_connections(live):
             assert waiting_bytes(live) <= 40 * 4 * patience.CHUNK_BYTES
@@ -84,11 +93,12 @@ def test_who_does_not_read_is_sent_away(tmp_path: Path, monkeypatch: pytest.Monk
             time.sleep(0.05)
 
 
+@pytest.mark.usefixtures("big")
 def test_who_reads_slowly_gets_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "CLIENT_TIMEOUT", 1.0)
     with serving(tmp_path) as live:
-        whole = live.ask(PLOTLY)[2]
-        with clients(live, 1, asking(PLOTLY)) as (line,):
+        whole = live.ask(BIG)[2]
+        with clients(live, 1, asking(BIG)) as (line,):
             found, begin = b"", time.monotonic()
             while len(found) < len(whole):
                 if time.monotonic() - begin < 2.5:  # longer than anybody may be silent
@@ -156,7 +166,7 @@ def test_what_waits_for_a_viewer_is_bounded_in_bytes() -> None:
             < hub_module.MAX_PENDING_BYTES + hub_module.MAX_POINTS_BYTES + 100
         )
     huge = encode_changes(StoreChanges(points={"r": new_points(1, hub_module.MAX_POINTS_BYTES)}))
-    assert huge.by_run["r"] == hub_module.encode_event(messages.CurvesChanged("r"))
+    assert huge.by_run["r"] == hub_module.encode_event(hub_module.CurvesChanged("r"))
 
 
 def asked_again(live: Live, path: str) -> tuple[int, dict[str, str], bytes]:
@@ -169,6 +179,7 @@ def asked_again(live: Live, path: str) -> tuple[int, dict[str, str], bytes]:
     return live.ask(path)
 
 
+@pytest.mark.usefixtures("big")
 @pytest.mark.parametrize(
     "said",
     [
@@ -176,7 +187,7 @@ def asked_again(live: Live, path: str) -> tuple[int, dict[str, str], bytes]:
         b"GET / HTTP/1.1\r\nHost: loc",
         b"GET / HTTP/1.1\r\nX: x\r\n",
         asking("/"),
-        asking(PLOTLY),
+        asking(BIG),
     ],
 )
 def test_who_neither_asks_nor_reads_keeps_nobody_out(
@@ -209,6 +220,7 @@ def test_a_body_without_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monk
         until(lambda: open_connections(live) == 0)
 
 
+@pytest.mark.usefixtures("big")
 def test_runs_that_take_long_to_read_do_not_stop_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +237,7 @@ def test_runs_that_take_long_to_read_do_not_stop_the_page(
         asked = [many.submit(live.ask, "/api/run/one") for _ in range(60)]
         begun.acquire()
         until(lambda: len(live.server.server_state.tasks) >= 60)
-        for path in ("/", "/api/runs", "/static/live.js", PLOTLY):
+        for path in ("/", "/api/runs", "/static/live.js", BIG):
             assert live.ask(path)[0] == 200
         go_on.set()
         assert {each.result()[0] for each in asked} == {200}

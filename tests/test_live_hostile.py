@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perdure.record import read_points
+from perdure.report.live import LiveServer, open_port, run_entry
 from perdure.report.live import limits as patience
 from perdure.report.live import server as server_module
-from perdure.report.live import tail
 from perdure.report.live.curves import RunCurves, find_new_points, make_run_curves
-from perdure.report.live.serve import LiveServer, open_port
 from perdure.report.live.store_watcher import StoreWatcher
 
 from .live_helpers import HEADER, SMALL, Events, append, make_run, serving
@@ -106,7 +105,7 @@ def test_a_folder_replaced_by_a_link_shows_nothing_from_there(tmp_path: Path) ->
 
 
 def test_long_points_are_read_to_their_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "PIECE_BYTES", 4096)
+    monkeypatch.setattr(run_entry, "PIECE_BYTES", 4096)
     long = HEADER + "".join(f"{k},a,a,probe,0.5,10\n" for k in range(1, 5001))
     make_run(tmp_path / "long", long)
     watching = StoreWatcher(tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -64,17 +64,17 @@ def live(store: Path) -> Iterator[Live]:
 def opened(visit: Visit, live: Live, *runs: str) -> Page:
     visit.page.set_default_timeout(15_000)
     visit.page.goto(f"{live.address}#{'&'.join(f'run={run}' for run in runs)}")
-    visit.page.locator("#chart .scatterlayer path.js-line").first.wait_for(state="attached")
+    visit.page.locator("#chart .curve").first.wait_for(state="attached")
     visit.page.wait_for_function(
         "() => [...document.querySelectorAll('.run .acc')].every((acc) => acc.textContent)"
     )
     return visit.page
 
 
-def drawn(page: Page) -> list[dict[str, list[float]]]:
-    found: list[dict[str, list[float]]] = page.evaluate(
-        "document.getElementById('chart').data"
-        ".map(({ x, y, name, fill }) => ({ x, y, name, fill }))"
+def drawn(page: Page) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = page.evaluate(
+        "document.getElementById('chart').plot.figure.series"
+        ".map(({ x, y, low, high, name, kind }) => ({ x, y, low, high, name, kind }))"
     )
     return found
 
@@ -95,16 +95,17 @@ def test_seeds_are_drawn_as_their_mean_with_a_band(visit: Visit, live: Live) -> 
     page = opened(visit, live, "m100-s0")
     page.get_by_role("button", name="Add 9 other seeds").click()
     page.get_by_role("heading", name="10 runs of 1 method compared").wait_for()
-    page.wait_for_function("() => document.getElementById('chart').data.length === 2")
+    page.wait_for_function("() => document.querySelectorAll('#chart .series').length === 2")
     band, line = drawn(page)
     every = np.array([scores(100, seed) for seed in SEEDS])
     assert line["x"] == STEPS.tolist()
     np.testing.assert_allclose(line["y"], every.mean(axis=0), atol=1e-9)
-    upper, lower = np.array(band["y"][:40]), np.array(band["y"][40:])[::-1]
+    assert band["kind"] == "band"
+    upper, lower = np.array(band["high"]), np.array(band["low"])
     np.testing.assert_allclose(upper - lower, 2 * every.std(axis=0, ddof=1), atol=1e-9)
     np.testing.assert_allclose((upper + lower) / 2, every.mean(axis=0), atol=1e-9)
     page.check("#single")
-    page.wait_for_function("() => document.getElementById('chart').data.length === 12")
+    page.wait_for_function("() => document.querySelectorAll('#chart .series').length === 12")
     ends = [scores(100, seed)[-1] for seed in SEEDS]
     cell = page.locator("#table tbody tr").first.locator("td").first.inner_text()
     assert cell == f"{np.mean(ends):.3f} ± {np.std(ends, ddof=1):.3f}"
@@ -119,7 +120,7 @@ def test_other_methods_are_not_averaged_and_named_by_what_differs(visit: Visit, 
     assert page.locator("#table tbody th").all_inner_texts() == [
         "replay memory=100 (2 seeds)", "replay memory=500 (2 seeds)", "naive",
     ]  # fmt: skip
-    means = [trace for trace in drawn(page) if trace["name"] and not trace["fill"]]
+    means = [trace for trace in drawn(page) if trace["name"] and trace["kind"] == "line"]
     wanted = np.mean([scores(500, 0), scores(500, 1)], axis=0)
     np.testing.assert_allclose(means[1]["y"], wanted, atol=1e-9)
 
@@ -177,18 +178,24 @@ def ground(page: Page) -> str:
     return colour
 
 
+def ink(page: Page) -> str:
+    """Return the colour of numbers on the axes; tests/test_report_charts.py has those of lines."""
+    colour: str = page.locator("#chart .tick").first.evaluate("tick => getComputedStyle(tick).fill")
+    return colour
+
+
 def test_the_theme_follows_the_system_until_one_is_chosen(visit: Visit, live: Live) -> None:
     visit.page.emulate_media(color_scheme="light")
     page = opened(visit, live, "naive")
     light = ground(page)
     page.emulate_media(color_scheme="dark")
     dark = ground(page)
+    assert ink(page) == "rgb(163, 172, 186)"
     assert light != dark
     button = page.get_by_role("button", name="Theme")
     button.click()
     assert (button.inner_text(), ground(page)) == ("Theme: light", light)
-    axis = "document.getElementById('chart').layout.font.color"
-    page.wait_for_function(f"() => {axis} === '#1d2330'")  # the curves are drawn in it too
+    assert ink(page) == "rgb(90, 99, 116)"  # the chart is in it too
     page.reload()
     assert ground(page) == light
     button.click()

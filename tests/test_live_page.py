@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["browser", "visit"]  # fixtures
 
-CURVES = "#chart .scatterlayer .trace path.js-line"
+CURVES = "#chart .curve"
+SERIES = "document.getElementById('chart').plot.figure.series"
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +108,17 @@ def test_the_curves_of_every_task_are_drawn(visit: Visit, live: Live) -> None:
     assert page.locator("#figures").inner_text().count(f"{found['row']['acc']:.3f}") == 1
     # Where the lines are on the page is where the numbers are.
     data = page.evaluate(
-        "document.getElementById('chart').data.filter((t) => t.mode === 'lines' && t.x.length > 2)"
-        ".map((t) => [t.x, t.y])"
+        SERIES + ".filter((each) => each.kind === 'line' && each.x.length > 2)"
+        ".map((each) => [each.x, each.y])"
     )
     assert data == [[task["steps"], task["scores"]] for task in found["tasks"]]
-    shapes = page.evaluate("document.getElementById('chart').layout.shapes.map((s) => s.x0)")
-    assert shapes == [last for _, _, last in found["spans"][:-1]]
+    ends = [last for _, _, last in found["spans"][:-1]]
+    assert page.evaluate("document.getElementById('chart').plot.figure.boundaries") == ends
+    expected = page.evaluate("ends => ends.map(document.getElementById('chart').plot.toX)", ends)
+    drawn = page.locator("#chart .boundary").evaluate_all(
+        "all => all.map((b) => b.x1.baseVal.value)"
+    )
+    assert drawn == pytest.approx(expected, abs=0.01)
     assert visit.is_clean()
 
 
@@ -124,7 +130,7 @@ def test_what_is_appended_appears_by_itself(visit: Visit, tmp_path: Path) -> Non
         writer.append_points([f"{k},a,a,probe,0.9,10" for k in range(1, 50)])
         page = opened(visit, live, "mine")
         page.get_by_text("running").first.wait_for()
-        last = "document.getElementById('chart').data[0].y.at(-1)"
+        last = SERIES + "[0].y.at(-1)"
         assert page.evaluate(last) == 0.9
         before = page.locator(CURVES).first.get_attribute("d")
         writer.append_points(["50,a,a,probe,0.125,10"])
@@ -156,8 +162,7 @@ def test_a_loss_has_its_own_name_sign_and_direction(visit: Visit, tmp_path: Path
         assert page.locator("#table tbody tr").first.inner_text().split("\t")[3:] == [
             "8.000", "3", "6.000"
         ]  # fmt: skip
-        axis = "document.getElementById('chart').layout.yaxis.title.text"
-        assert page.evaluate(axis) == "perplexity (lower is better)"
+        assert page.locator("#chart .title.y").text_content() == "perplexity (lower is better)"
         page.locator("#order").select_option("acc")
         wait_for_names(page, ["other", "better", "worse"])  # a lower loss is the better one
         page.locator("#order").select_option("min_acc")
@@ -182,15 +187,20 @@ def test_a_new_run_appears_and_a_deleted_one_goes(visit: Visit, tmp_path: Path) 
         assert visit.strangers == []
 
 
-def test_the_list_does_not_wait_for_the_drawing_library(visit: Visit, live: Live) -> None:
+def test_the_list_does_not_wait_for_curves(visit: Visit, live: Live) -> None:
     held: list[Route] = []
-    visit.page.route("**/plotly.min.js", lambda route: held.append(route))
+    is_held = True
+    visit.page.route(
+        "**/api/run/**", lambda route: held.append(route) if is_held else route.continue_()
+    )
     visit.page.goto(live.address, wait_until="commit")
     visit.page.locator(".run").first.wait_for()
-    visit.page.wait_for_function("() => document.querySelector('#table td')")
-    while not held:  # the browser asks for it when it likes
+    while not held:  # the browser asks for them when it likes
         visit.page.wait_for_timeout(20)
-    held[0].continue_()
+    assert visit.page.locator(CURVES).count() == 0
+    is_held = False
+    for route in held:
+        route.continue_()
     visit.page.locator(CURVES).first.wait_for(state="attached")
     assert visit.is_clean()
 
@@ -224,7 +234,7 @@ def test_chosen_runs_are_compared(visit: Visit, live: Live) -> None:
     page.get_by_role("heading", name="2 runs compared").wait_for()
     wanted = choose_styles({"naive": [], "gem": []})
     page.wait_for_function(
-        "colours => { const drawn = document.getElementById('chart').data.map((t) => t.line.color);"
+        "colours => { const drawn = " + SERIES + ".map((each) => each.style.colour);"
         " return colours.every((c) => drawn.includes(c)); }",
         arg=[look.colour for look in wanted.values()],
     )
@@ -232,7 +242,7 @@ def test_chosen_runs_are_compared(visit: Visit, live: Live) -> None:
     for look in wanted.values():
         assert seen.get(look.colour, 0) > 20
     means = {name: live.json(f"/api/run/{name}")["mean"] for name in (one, two)}
-    drawn = "document.getElementById('chart').data.filter((t) => t.x.length > 2).map((t) => t.y)"
+    drawn = SERIES + ".filter((each) => each.x.length > 2).map((each) => each.y)"
     assert page.evaluate(drawn) == [means[one]["scores"], means[two]["scores"]]
     task = live.json(f"/api/run/{two}")["tasks"][0]
     page.get_by_role("combobox", name="Compare").select_option(task["name"])
@@ -259,7 +269,7 @@ def test_after_a_switch_only_what_follows_is_shown(visit: Visit, live: Live) -> 
     page = opened(visit, live, gem)
     page.get_by_label("Iterations").select_option("switch")
     switch = live.json(f"/api/run/{gem}")["spans"][-2][2]
-    low, high = page.evaluate("document.getElementById('chart').layout.xaxis.range")
+    low, high = page.evaluate("document.getElementById('chart').plot.ranges.x")
     assert switch - 40 < low < switch < high
 
 
@@ -328,8 +338,13 @@ def test_nothing_in_a_store_runs(visit: Visit, tmp_path: Path) -> None:
         page.locator(CURVES).first.wait_for(state="attached")
         page.locator("#chart").hover()
         page.locator(".run button", has_text=evil).first.click()
-        label = page.locator("#chart .annotation-text", has_text="<a href='javascript:")
-        label.wait_for()  # plotly would make a link of it
+        page.locator("#chart .label", has_text="<a href='javascript:").wait_for()
+        mark = page.locator("#chart .mark").last.bounding_box()
+        assert mark is not None
+        page.mouse.move(mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
+        page.locator(
+            "#chart .tip b", has_text="<a href='javascript:window.hacked=1'>x</a> %{x} &lt;b&gt;"
+        ).wait_for()
         assert page.evaluate("window.hacked") is None
         inside = "document.querySelectorAll('main img, main script, svg a, #studies img').length"
         assert page.evaluate(inside) == 0

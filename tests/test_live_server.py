@@ -18,9 +18,8 @@ import pytest
 
 from perdure.record import InputError
 from perdure.report.live import broadcaster as hub_module
-from perdure.report.live import messages
+from perdure.report.live import open_port
 from perdure.report.live.broadcaster import Broadcaster, encode_changes
-from perdure.report.live.serve import open_port
 from perdure.report.live.store_watcher import StoreChanges
 
 from .cli_helpers import refused
@@ -77,7 +76,7 @@ def test_runs_of_one_strategy_keep_its_colour_beside_others(tmp_path: Path) -> N
         same = live.json("/api/styles?run=a&run=b")
     assert [found[name]["colour"] for name in "abc"] == ["#6b6b6b", "#6b6b6b", "#d55e00"]
     assert found["d"]["colour"] not in ("#6b6b6b", "#d55e00")
-    assert [found[name]["dash"] for name in "abc"] == ["solid", "dash", "solid"]
+    assert [found[name]["dash"] for name in "abc"] == ["solid", "dashed", "solid"]
     assert same["a"]["colour"] != same["b"]["colour"]
 
 
@@ -89,6 +88,7 @@ def test_every_answer_tells_the_browser_what_to_allow(live: Live, path: str) -> 
     assert scripts is not None
     assert scripts[1] == "'self'"
     assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
     for part in ("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"):
         assert part in policy
     assert headers["x-content-type-options"] == "nosniff"
@@ -211,7 +211,7 @@ def test_the_word_is_compared_in_constant_time(
 
 
 def test_big_answers_are_packed_and_asked_for_once(live: Live) -> None:
-    for path in ("/static/plotly.min.js", "/api/runs", "/"):
+    for path in ("/static/plot.js", "/api/runs", "/"):
         status, headers, body = live.ask(path, Accept_Encoding="gzip")
         assert (status, headers["content-encoding"]) == (200, "gzip")
         assert gzip.decompress(body) == live.ask(path)[2]
@@ -284,7 +284,7 @@ def test_who_does_not_keep_up_is_told_to_look_anew() -> None:
         hub.send(encode_changes(StoreChanges(points={"r": new_points(k)})))
     assert slow._pending.qsize() <= hub_module.MAX_PENDING
     waiting = [slow._pending.get_nowait() for _ in range(slow._pending.qsize())]
-    assert waiting[0] == hub_module.encode_event(messages.EventsDropped())
+    assert waiting[0] == hub_module.encode_event(hub_module.EventsDropped())
     assert b'"rows":9999' in (waiting[-1] or b"")
 
 
@@ -385,6 +385,6 @@ def test_the_command_serves_and_ends_without_a_word(tmp_path: Path) -> None:
 
 
 def test_watching_needs_no_torch() -> None:
-    code = "import sys, perdure.report.live.serve; print('torch' in sys.modules)"
+    code = "import sys, perdure.report.live; print('torch' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(said.stdout.lower()) is False

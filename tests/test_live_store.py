@@ -18,11 +18,11 @@ from perdure.record import (
     read_points,
     run_folder,
 )
-from perdure.record.io import safe_folder
+from perdure.record.io.folder import read_range
 from perdure.report.live import run_entry as entry_module
-from perdure.report.live.messages import CurvePoints
+from perdure.report.live.broadcaster import CurvePoints
+from perdure.report.live.list_row import StudyProgress
 from perdure.report.live.store_watcher import StoreWatcher
-from perdure.report.live.studies import StudyProgress
 from perdure.studies import make_study, run_study
 
 from .live_helpers import HEADER, SMALL, append, make_run
@@ -98,7 +98,7 @@ def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     watching = StoreWatcher(tmp_path)
     watching.poll({"r"})
     read: list[int] = []
-    plain = safe_folder.read_range
+    plain = read_range
 
     def counted(folder: int, name: str, start: int, most: int) -> bytes:
         data = plain(folder, name, start, most)

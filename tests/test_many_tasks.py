@@ -110,7 +110,7 @@ def test_what_is_not_asked_is_not_computed(
     for name in ("fixed_curve", "forgetting_matrix"):
         monkeypatch.setattr(sys.modules["perdure.metrics.summary"], name, never)
     if id_ not in ("min_acc", "wc_acc"):
-        monkeypatch.setattr("perdure.metrics.intervals.stream_intervals._minimum_biases", never)
+        monkeypatch.setattr("perdure.metrics.stream_extremes._minimum_biases", never)
     (tmp_path / "points.csv").write_text(log(5))
     costs = COSTS
     for k, name in enumerate("abcde"):

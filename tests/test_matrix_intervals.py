@@ -12,7 +12,7 @@ from scipy import stats
 
 from perdure import PerExample, ScoreMatrix, UndefinedMetricError, summary
 from perdure.metrics import METRICS, difference_of_runs, matrix_intervals
-from perdure.metrics.intervals.matrix_weights import LARGEST, LINEAR
+from perdure.metrics.matrix_weights import LARGEST, LINEAR
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import perdure
-from perdure._html import HEIGHT, LEFT_MARGIN, WIDTH, render_curves, select_extremes
+from perdure._display import HEIGHT, LEFT_MARGIN, WIDTH, render_curves, select_extremes
 from perdure.metrics import ScoreScale, summary_of_runs
 
 from .report_helpers import store

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import perdure
-from perdure.api.run_notes import note_own_data
+from perdure.api.recorded_runs import note_own_data
 from perdure.data.own import OwnData, ReadOptions, read_own_data
 from perdure.record import InputError
 from perdure.report import figures

@@ -136,7 +136,7 @@ def origin(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Let perdure be installed from where the test says."""
     told: dict[str, Any] = {"text": None}
     found = SimpleNamespace(read_text=lambda _: told["text"])
-    monkeypatch.setattr(_extras, "distribution", lambda _: found)
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: found)
     monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
     return told
 

@@ -17,8 +17,7 @@ from torch.utils import _python_dispatch as dispatch
 from torch.utils._pytree import arg_tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from perdure.evaluation.costs.flops import FlopCounter
-from perdure.evaluation.costs.formulas import _FORMULAS
+from perdure.evaluation.costs.flops import _FORMULAS, FlopCounter
 from perdure.evaluation.state.preserve import _set_version
 
 

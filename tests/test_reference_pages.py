@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import perdure
-from perdure.cli import app
-from perdure.cli._command import options_of
+from perdure.cli import app, options_of
 from perdure.metrics import METRICS, TOOLS
 
 if TYPE_CHECKING:

@@ -13,16 +13,16 @@ import pytest
 from perdure.metrics import compare_methods
 from perdure.report.labels import shorten_names
 from perdure.report.load import open_methods
-from perdure.report.page.significance import describe_verdicts
+from perdure.report.page.narrative import group_notes, group_undefined, group_warnings
+from perdure.report.page.results import describe_verdicts
 from perdure.report.page.summaries import summarize_methods
-from perdure.report.page.warning_groups import group_notes, group_undefined, group_warnings
 
 from .cli_helpers import run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perdure.report.page.warning_groups import WarningGroup
+    from perdure.report.page.narrative import WarningGroup
 
 NAMES = ("er", "ewc", "gem", "si")
 LONG = "my_package.strategies.experience_replay:BalancedReservoirReplay lr=0.02 memory={}"

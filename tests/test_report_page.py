@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import gzip
 import hashlib
 import json
 import re
@@ -19,14 +18,13 @@ import pytest
 import perdure
 from perdure.metrics import METRICS, ScoreScale
 from perdure.record import InputOptions
+from perdure.report.charts import join_modules
 from perdure.report.load import open_methods
 from perdure.report.page import render_page
-from perdure.report.page.formulas import render_formula
 from perdure.report.page.narrative import describe_stability_gap, diagnose, interpret
 from perdure.report.page.plot_data import make_curve_data
-from perdure.report.page.provenance import make_command
-from perdure.report.page.summaries import MethodSummary
-from perdure.report.plotly import SHA256, VERSION
+from perdure.report.page.sections import render_formula
+from perdure.report.page.summaries import MethodSummary, make_command
 
 from .cli_helpers import run, write
 from .report_helpers import plotted, store
@@ -55,7 +53,7 @@ def text() -> str:
 def test_one_file_holds_everything(text: str) -> None:
     assert not re.findall(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="', text)
     assert "default-src 'none'" in text
-    assert text.count("<script") == 3
+    assert text.count("<script") == 2
     for section in (
         "headline",
         "interpretation",
@@ -256,21 +254,22 @@ def test_every_scenario_has_a_part_that_says_what_is_best_in_it(tmp_path: Path) 
     assert len(ids) == len(set(ids))
 
 
-def test_plotly_is_as_published_and_only_there_if_something_is_plotted(tmp_path: Path) -> None:
+def test_one_script_may_run_and_charts_are_only_there_if_something_is_plotted(
+    tmp_path: Path,
+) -> None:
     file = write(tmp_path, "a.csv", "0.9,\n0.6,0.8\n")
     shown = render_page(open_methods([str(file)])[0])
-    packed = re.search(r'id="plotly">([^<]*)</script>', shown)
-    assert packed is not None
-    script = gzip.decompress(base64.b64decode(packed[1]))
-    assert hashlib.sha256(script).hexdigest() == SHA256
-    assert f"plotly.js (basic - minified) v{VERSION}\n".encode() in script[:200]
-    digest = base64.b64encode(bytes.fromhex(SHA256)).decode()
-    assert f"'sha256-{digest}'" in unescape(shown)
-    assert len(shown) < 0.7e6
+    script = re.search(r'<script type="module">(.*?)</script>', shown, re.S)
+    assert script is not None
+    assert script[1].startswith(join_modules())
+    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in unescape(shown)
+    assert len(shown) < 0.15e6
     loss = write(tmp_path, "b.csv", "5,\n6,8\n")
     options = InputOptions(scale=ScoreScale(0, 9, lower_is_better=True))
     shown = render_page(open_methods([str(loss)], options)[0])
-    assert len(shown) < 0.2e6
+    assert "class Plot" not in shown
+    assert len(shown) < 0.1e6
     assert unescape(shown).count("'sha256-") == 1
 
 
@@ -335,7 +334,7 @@ def test_names_from_files_run_nothing(tmp_path: Path) -> None:
         (tmp_path / seed / "run.json").write_text(json.dumps(said))
     shown = render_page(open_methods([str(tmp_path)])[0], command=[HOSTILE], title=None)
     assert "<img" not in shown.replace("<image", "")
-    assert shown.count("<script") == 3
+    assert shown.count("<script") == 2
     assert HOSTILE in plotted(shown)["tasks"]
 
 

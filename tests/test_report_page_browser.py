@@ -12,6 +12,7 @@ from perdure.report.load import open_methods
 from perdure.report.page import render_page
 
 from .browser_helpers import browser, colours_of, serious_faults, visit
+from .chart_helpers import Chart
 from .report_helpers import plotted, store
 
 if TYPE_CHECKING:
@@ -25,14 +26,14 @@ __all__ = ["browser", "visit"]  # fixtures
 
 BLUE, GREY = "#0072b2", "#6b6b6b"  # of replay and of naive
 
-MARKS = """() => [...document.querySelectorAll('#curves-plot .points path')].map((mark) => {
+MARKS = """() => [...document.querySelectorAll('#curves-plot .diamond')].map((mark) => {
   const box = mark.getBoundingClientRect();
   return [box.x + box.width / 2, box.y + box.height / 2];
 })"""
 SPANS = """() => {
-  const box = document.querySelector('#curves-plot .nsewdrag').getBoundingClientRect();
-  const all = document.getElementById('curves-plot')._fullLayout;
-  return [box.x, box.y, box.width, box.height, ...all.xaxis.range, ...all.yaxis.range];
+  const box = document.querySelector('#curves-plot .ground').getBoundingClientRect();
+  const { x, y } = document.getElementById('curves-plot').plot.ranges;
+  return [box.x, box.y, box.width, box.height, ...x, ...y];
 }"""
 
 # The middle of the circles and the radius of the largest, then the corners of each method.
@@ -41,9 +42,9 @@ CORNERS = """() => {
     const box = part.getBoundingClientRect();
     return [box.x + box.width / 2, box.y + box.height / 2, box.width / 2];
   };
-  const circles = [...document.querySelectorAll('#criteria-plot .shapelayer path')].map(middle);
-  const lines = [...document.querySelectorAll('#criteria-plot .scatterlayer .trace')].map((line) =>
-    [...line.querySelectorAll('.points path')].map((mark) => middle(mark).slice(0, 2)));
+  const circles = [...document.querySelectorAll('#criteria-plot .circle')].map(middle);
+  const lines = [...document.querySelectorAll('#criteria-plot .series')].map((line) =>
+    [...line.querySelectorAll('.mark')].map((mark) => middle(mark).slice(0, 2)));
   return [...circles.sort((one, other) => one[2] - other[2]).at(-1), ...lines];
 }"""
 
@@ -76,14 +77,14 @@ def test_curves_are_drawn_in_the_colours_of_their_methods(visit: Visit, file: Pa
 def test_choices_change_what_is_drawn(visit: Visit, file: Path) -> None:
     page = open_page(visit, file)
     plot = page.locator("#curves-plot")
-    both = len(page.query_selector_all("#curves-plot .scatterlayer .trace"))
+    both = len(page.query_selector_all("#curves-plot .series"))
     page.select_option("#view", label="naive: all tasks")
     assert colours_of(plot).get("#d55e00", 0) > 100  # of the second task
     page.select_option("#view", label="task 0-1: all methods")
     page.check("#seeds")
-    assert len(page.query_selector_all("#curves-plot .scatterlayer .trace")) == both + 4
+    assert len(page.query_selector_all("#curves-plot .series")) == both + 4
     page.select_option("#zoom", index=1)
-    shown = page.evaluate("document.getElementById('curves-plot').layout.xaxis.range")
+    shown = page.evaluate("document.getElementById('curves-plot').plot.ranges.x")
     switches = plotted(file.read_text())["methods"][0]["switches"]
     assert shown[0] < switches[0] < shown[1] < switches[2]
     assert visit.is_clean()
@@ -115,8 +116,10 @@ def test_every_part_draws_its_own_curves(visit: Visit, tmp_path: Path) -> None:
     page = open_page(visit, path)
     for part, high in (("", 0.5), ("-2", 0.8)):
         assert colours_of(page.locator(f"#curves-plot{part}")).get(BLUE, 0) > 50
-        lines = page.evaluate(f"document.getElementById('curves-plot{part}').data")
-        assert {y for line in lines for y in line["y"]} == {high}
+        lines = page.evaluate(
+            f"document.getElementById('curves-plot{part}').plot.figure.series.map(({{ y }}) => y)"
+        )
+        assert {y for line in lines for y in line} == {high}
     assert serious_faults(page) == []
     assert visit.is_clean()
 
@@ -204,8 +207,8 @@ def test_the_table_of_results_needs_no_scrolling(visit: Visit, many: Path, width
 
 def test_every_axis_of_the_radar_is_explained(visit: Visit, file: Path) -> None:
     page = open_page(visit, file)
-    page.locator("#criteria-plot .annotation-text").first.wait_for()
-    labels = page.locator("#criteria-plot .annotation-text").all_text_contents()
+    page.locator("#criteria-plot .label").first.wait_for()
+    labels = page.locator("#criteria-plot .label").all_text_contents()
     assert labels[:5] == ["0.2", "0.4", "0.6", "0.8", "1"]
     axes = labels[5:]
     explained = [each.partition(":")[0] for each in page.locator(".criteria dt").all_inner_texts()]
@@ -218,7 +221,7 @@ def test_every_axis_of_the_radar_is_explained(visit: Visit, file: Path) -> None:
 
 def test_the_corners_of_the_radar_are_where_the_numbers_are(visit: Visit, file: Path) -> None:
     page = open_page(visit, file, width=1280)
-    page.locator("#criteria-plot .points path").first.wait_for()
+    page.locator("#criteria-plot .series .mark").first.wait_for()
     x, y, size, *corners = page.evaluate(CORNERS)
     table = page.locator("#criteria table")
     names = table.locator("thead th").all_inner_texts()[1:]
@@ -232,15 +235,15 @@ def test_the_corners_of_the_radar_are_where_the_numbers_are(visit: Visit, file: 
 
 def test_the_radar_answers_the_mouse(visit: Visit, file: Path) -> None:
     page = open_page(visit, file)
-    lines = page.locator("#criteria-plot .scatterlayer .trace")
+    lines = page.locator("#criteria-plot .series")
     lines.first.wait_for()
     assert lines.count() == 2
-    page.locator("#criteria-plot .legendtoggle").last.click()  # replay would hide a corner
+    page.locator("#criteria-plot .entry").last.click()  # replay would hide a corner
     lines.nth(1).wait_for(state="detached")
-    page.locator("#criteria-plot .points path").first.hover(force=True)
+    page.locator("#criteria-plot .series .mark").first.hover(force=True)
     number = page.locator("#criteria tbody tr", has_text="naive").locator("td").first.inner_text()
-    page.locator("#criteria-plot .hovertext", has_text=f"A: {number}").wait_for()
-    page.locator("#criteria-plot .legendtoggle").last.click()
+    page.locator("#criteria-plot .tip", has_text=f"A: {number}").wait_for()
+    page.locator("#criteria-plot .entry").last.click()
     lines.nth(1).wait_for()
     assert visit.is_clean()
 
@@ -265,7 +268,7 @@ def test_it_prints_without_its_controls(visit: Visit, file: Path) -> None:
     assert page.locator("table.headline").is_visible()
     assert len(page.pdf()) > 20_000
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    box = page.locator("#curves-plot .main-svg").first.bounding_box()
+    box = page.locator("#curves-plot .canvas").first.bounding_box()
     assert box is not None
     assert box["width"] == 680  # as wide as a sheet of A4 has room for
 
@@ -283,7 +286,15 @@ def test_names_from_files_run_nothing(visit: Visit, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(render_page(open_methods([str(folder)])[0], command=[bad]))
     page = open_page(visit, path)
-    page.hover("#curves-plot")
+    chart = Chart(page, "curves-plot")
+    chart.hover(1, 0.5)
+    assert chart.find(".tip b").inner_text().startswith("</script><script>window.ha")
+    assert chart.find(".entry").all_inner_texts()[0].startswith("</script><script>window.ha")
+    assert chart.find(".entry").all_inner_texts()[1:] == ["__proto__"]
+    chart.find(".entry").last.click()
+    assert set(chart.ask("plot.shown.map(({ group }) => group)")) == {line}
+    chart.find(".entry").last.click()
+    assert set(chart.ask("plot.shown.map(({ group }) => group)")) == {line, "__proto__"}
     assert page.evaluate("window.hacked") is None
     assert page.locator("img").count() == 0
     assert visit.is_clean()
@@ -303,5 +314,5 @@ def test_long_names_leave_room_for_numbers(visit: Visit, tmp_path: Path) -> None
     assert [each.get_attribute("title") for each in rows.all()] == [name, "another one " * 20]
     assert page.locator(".names dt").all_inner_texts() == labels
     assert page.locator(".names dd").all_inner_texts() == [name, ("another one " * 20).strip()]
-    legend = page.locator("#curves-plot .legendtext").all_text_contents()
+    legend = page.locator("#curves-plot .entry").all_text_contents()
     assert max(map(len, legend), default=0) <= 40

@@ -22,12 +22,17 @@ from perdure.reproduction import (
     find_published_result,
     load_published_results,
 )
-from perdure.reproduction.claim import claim_less, find_plateau
 from perdure.reproduction.claims import check_claims
 from perdure.reproduction.comparison import compare_with_published, list_measured_rows
-from perdure.reproduction.figure_data import figure_rows, forgetting_pairs, write_figures
-from perdure.reproduction.measurements import NotMeasuredError, count_as_de_lange
+from perdure.reproduction.measurements import (
+    NotMeasuredError,
+    claim_less,
+    count_as_de_lange,
+    find_plateau,
+    forgetting_pairs,
+)
 from perdure.reproduction.published import PublishedFigure
+from perdure.reproduction.report import figure_rows, write_figures
 from perdure.studies import make_study
 
 from .reproduce_helpers import finished, of_matrix

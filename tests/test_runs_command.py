@@ -174,7 +174,7 @@ def test_an_interrupted_removal_leaves_no_half_of_a_run(store: Path) -> None:
         (path / "run.json").unlink()
         raise KeyboardInterrupt
 
-    with patch("perdure.record.store.removal.shutil.rmtree", stop):
+    with patch("perdure.record.store.shutil.rmtree", stop):
         assert run("runs", "rm", store / "digits-si-s0", "--yes").code == 130
     assert "digits-si-s0" not in names(store)
     listed = strict(run("runs", "list", store, "--format", "json").out)["runs"]
@@ -273,7 +273,7 @@ def test_an_archive_larger_than_the_disk_is_refused(store: Path, tmp_path: Path)
     write_archive([store / "digits-si-s0"], tmp_path / "a.zip")
     usage = shutil.disk_usage(tmp_path)._replace(free=100)
     with (
-        patch("perdure.record.store.zip_archive.shutil.disk_usage", lambda _: usage),
+        patch("perdure.record.archive.shutil.disk_usage", lambda _: usage),
         pytest.raises(InputError, match="room"),
     ):
         extract_archive(tmp_path / "a.zip", tmp_path / "new")

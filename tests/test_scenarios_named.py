@@ -114,7 +114,7 @@ def test_permuted_mnist() -> None:
         mnist = load("mnist")
     small = mnist.test.x[:200]
     from perdure.scenarios import make_permutations
-    from perdure.scenarios.domains import apply_pixel_map
+    from perdure.scenarios.one_dataset import apply_pixel_map
 
     for pixels in make_permutations((28, 28), SCENARIOS["permuted-mnist"].tasks).values():
         moved = apply_pixel_map(small, pixels)

@@ -80,7 +80,7 @@ def test_colour_images_are_normalized_as_in_the_papers_code(
     name: str, shape: tuple[int, int, int]
 ) -> None:
     data = made_up(2 * SCENARIOS[name].tasks, 80, shape)
-    with patch("perdure.scenarios.split.load", lambda _: data):
+    with patch("perdure.scenarios.one_dataset.load", lambda _: data):
         scenario = make_scenario(name)
     assert scenario.mean == ((0.4914, 0.4822, 0.4465),)
     assert scenario.std == ((0.2023, 0.1994, 0.2010),)

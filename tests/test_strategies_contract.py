@@ -12,7 +12,7 @@ import torch
 from perdure.record import InputError
 from perdure.strategies import STRATEGIES, find_strategy
 from perdure.training import DivergedError, make_config, train
-from perdure.training.outlines import outline_strategy
+from perdure.training.config_checks import outline_strategy
 
 from .cli_helpers import start
 from .strategy_helpers import blobs, made

@@ -12,8 +12,7 @@ from scipy.stats import chi2
 
 from perdure.data.examples import Examples
 from perdure.models import build
-from perdure.strategies._memory import reservoir_sample
-from perdure.strategies.replay import Replay
+from perdure.strategies.replay import Replay, reservoir_sample
 from perdure.training import train
 
 from .strategy_helpers import LINEAR, Chosen, blobs, done, finish, made

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.report.tables import TextTable
-from perdure.report.tables.terminal import choose_parts
+from perdure.report.tables.text_table import choose_parts
 
 from .cli_helpers import run
 

@@ -14,7 +14,7 @@ from msgspec import structs
 
 import perdure
 from perdure import execution
-from perdure.evaluation.state.random_states import RandomStates
+from perdure.evaluation.state.reachable import RandomStates
 from perdure.execution import ExitEvent, Job, NoteEvent, run_serially, run_together, together
 from perdure.record import InputError
 from perdure.strategies import STRATEGIES

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from perdure.training import EarlyStopping, TrainingPlan, train
-from perdure.training.early_stopping import split_for_early_stopping
 from perdure.training.loop import iterate_batches
+from perdure.training.monitoring import split_for_early_stopping
 
 from .strategy_helpers import (
     ALL,
@@ -81,7 +81,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, scores: list[float]) -> list[float
         asked.append(left.pop(0))
         return asked[-1]
 
-    monkeypatch.setattr("perdure.training.early_stopping.measure_accuracy", next_score)
+    monkeypatch.setattr("perdure.training.monitoring.measure_accuracy", next_score)
     return asked
 
 

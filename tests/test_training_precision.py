@@ -102,7 +102,7 @@ def test_settings_are_restored_after_a_step_that_raises(
 
     monkeypatch.setattr(strategy, "step", fail)
     before = settings()
-    graphs = StepGraphs(strategy, lambda: compute_in(precision, CPU), enabled=True)
+    graphs = StepGraphs(strategy, lambda: compute_in(precision, CPU), pool=None)
     rows = load_scenario(what).tasks[0].train[:4]
     with pytest.raises(KeyError):
         graphs.step([rows, rows], 0, None)

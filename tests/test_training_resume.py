@@ -24,8 +24,8 @@ from perdure import execution, training
 from perdure.evaluation.recorder import EvaluationWarning
 from perdure.execution.jobs import Job
 from perdure.strategies import Naive
-from perdure.training import checkpoint, checkpointer, loop, step_checks
-from perdure.training.checkpointer import Checkpointer
+from perdure.training import checkpoint, loop, monitoring
+from perdure.training.checkpoint import Checkpointer
 
 from .cli_helpers import judged_refusal, says
 from .kill_cases import differences, folders, last_step, resumed, saved_step
@@ -156,7 +156,7 @@ def test_a_run_saves_at_the_end_of_each_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is saved there begins with the next task, or is all there is."""
-    monkeypatch.setattr(checkpointer, "TASK_END_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "TASK_END_SECONDS", 0.0)
     places = []
     save = checkpoint.save_checkpoint
 
@@ -164,7 +164,7 @@ def test_a_run_saves_at_the_end_of_each_task(
         places.append(place)
         save(folder, strategy, place, *rest)
 
-    monkeypatch.setattr(checkpointer, "save_checkpoint", saving)
+    monkeypatch.setattr(checkpoint, "save_checkpoint", saving)
     what = short_config("replay", model=NORMED)
     expected = whole(what, tmp_path / "whole")
     steps = [
@@ -204,7 +204,7 @@ def test_a_checkpoint_is_never_ahead_of_its_record(
         save(folder, strategy, place, stopping, record)
 
     monkeypatch.setattr(os, "fsync", sync)
-    monkeypatch.setattr(checkpointer, "save_checkpoint", saving)
+    monkeypatch.setattr(checkpoint, "save_checkpoint", saving)
     training.run(short_config("naive"), tmp_path / "run", scenario=blobs(), checkpoint_every=0)
     assert len(set(checked)) > 10
 
@@ -270,8 +270,8 @@ def test_a_loss_that_is_no_number_never_gets_into_a_checkpoint(
         self._step += len(losses)
         self._losses.append(losses)
 
-    monkeypatch.setattr(step_checks.DivergenceCheck, "add_losses", later)
-    with pytest.raises(step_checks.DivergedError, match="is nan at step 7"):
+    monkeypatch.setattr(monitoring.DivergenceCheck, "add_losses", later)
+    with pytest.raises(monitoring.DivergedError, match="is nan at step 7"):
         training.run(
             short_config(f"{__name__}:Poisoned"), tmp_path, scenario=blobs(), checkpoint_every=0
         )

@@ -18,9 +18,9 @@ from perdure.execution import FailureEvent, NoteEvent, RunEvent
 from perdure.execution.collector import Collector
 from perdure.execution.jobs import Job, perform
 from perdure.record import InputError, RecordError, RunFolder, RunWriter, load_summary
-from perdure.record.io.append import replace
+from perdure.record.archive import pack_run, unpack_run
+from perdure.record.io.folder import replace
 from perdure.record.io.lock import Lock
-from perdure.record.store.run_archive import pack_run, unpack_run
 
 from .cli_helpers import environment, run, says
 from .strategy_helpers import blobs, short_config

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perdure._terminal_text import escape_line
+from perdure._display import escape_line
 
 from .cli_helpers import run
 from .study_helpers import flat, made_run

@@ -11,7 +11,7 @@ import pytest
 
 from perdure import _devices
 from perdure.cli import _output, main
-from perdure.training.outlines import FLAGS, outline_model, outline_strategy
+from perdure.training.config_checks import FLAGS, outline_model, outline_strategy
 
 from .cli_helpers import run, start, write
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import perdure
-from perdure.api.typed_number import TypedNumber
+from perdure.api.definitions import TypedNumber
 from perdure.metrics import Stream
 
 from .cli_helpers import POINTS, B, R, refused, run, says, strict, table, write

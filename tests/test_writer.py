@@ -20,7 +20,7 @@ import pytest
 
 from perdure.record import RecordError, RunWriter, csv_field, open_run, read_input
 from perdure.record.io import files as _files
-from perdure.record.io.append import Appender, replace
+from perdure.record.io.folder import Appender, replace
 
 from .cli_helpers import environment, run
 from .writer_helpers import (
@@ -335,7 +335,7 @@ def test_an_interrupt_between_any_two_operations_of_an_append(tmp_path: Path, di
         disk.plan = [4, -1, 4, 7]
         with pytest.raises(RecordError):
             file.append(b"waits\n")
-        with Interrupt(number, "io/append.py") as at:
+        with Interrupt(number, "io/folder.py") as at:
             file.append(b"comes now\n")
         file.append(b"next\n")
         file.close()
@@ -352,7 +352,7 @@ def test_an_interrupt_between_any_two_operations_of_an_evaluation(tmp_path: Path
         folder = tmp_path / str(number)
         with two_tasks(folder) as writer:
             evaluate(writer, 1, "a", ["a", "b"])
-            with Interrupt(number, "io/append.py", "record/writer.py") as at:
+            with Interrupt(number, "io/folder.py", "record/writer.py") as at:
                 evaluate(writer, 2, "a", ["a", "b"])
             evaluate(writer, 3, "a", ["a", "b"])
         steps = [int(line.split(",")[0]) for line in recorded(folder)]

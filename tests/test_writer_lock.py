@@ -163,7 +163,7 @@ def test_an_interrupt_takes_no_lock_from_its_holder(
     with RunWriter(tmp_path, {}) as writer:
         holder = (tmp_path / "lock").read_text()
         for number in range(200):
-            with Interrupt(number, "io/append.py", "io/lock.py") as at, suppress(RecordError):
+            with Interrupt(number, "io/folder.py", "io/lock.py") as at, suppress(RecordError):
                 RunWriter(tmp_path, {}, overwrite=True)
             assert (tmp_path / "lock").exists(), at
             assert (tmp_path / "lock").read_text() == holder, at
@@ -178,7 +178,7 @@ def test_an_interrupt_takes_no_lock_from_its_holder(
 def test_an_interrupt_at_the_start_leaves_the_folder_free(tmp_path: Path) -> None:
     for number in range(200):
         writer = None
-        with Interrupt(number, "io/append.py", "io/lock.py", "record/writer.py") as at:
+        with Interrupt(number, "io/folder.py", "io/lock.py", "record/writer.py") as at:
             writer = RunWriter(tmp_path, {}, overwrite=True)
         if writer is not None:
             writer.close()

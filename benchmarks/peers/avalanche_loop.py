@@ -6,6 +6,9 @@
 the floor is timed in the same process, before and after each of Avalanche's tasks. To Avalanche's
 advantage a test batch is a whole task, and there is no logger and no metric but a task's accuracy.
 
+With `--device cuda` Avalanche runs twice, with its rows in the host's memory and on the GPU, and
+the floor is that of running_cuda.py, captured in one CUDA graph.
+
 Avalanche imports torchvision, whose compiled part is linked against CUDA and does not load next
 to a PyTorch without it. Its import then fails for want of two operators that nothing here calls, so
 they are declared.
@@ -29,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import watching
 
 warnings.simplefilter("ignore")  # a QP solver, a logger and a codec are missed; none is used
-for operator in ("nms", "qnms"):
+for operator in () if torch.version.cuda else ("nms", "qnms"):
     torch.library.define(f"torchvision::{operator}", "(Tensor a, Tensor b, float c) -> Tensor")
 
 import avalanche
@@ -60,8 +63,8 @@ def make_benchmark(work: watching.Work, iterations: int) -> Any:
     return benchmark_from_datasets(train=train, test=test)
 
 
-def make_strategy() -> Any:
-    model = watching.make_model()
+def make_strategy(device: str) -> Any:
+    model = watching.make_model().to(device)
     replay = ReplayPlugin(
         mem_size=watching.KEPT * watching.TASKS,
         batch_size=watching.BATCH,
@@ -72,11 +75,19 @@ def make_strategy() -> Any:
         optimizer=torch.optim.SGD(model.parameters(), lr=watching.LR),
         train_mb_size=watching.BATCH,
         eval_mb_size=watching.TESTED,
+        device=device,
         plugins=[replay],
         evaluator=EvaluationPlugin(accuracy_metrics(experience=True), loggers=[]),
         eval_every=1,
         peval_mode="iteration",
     )
+
+
+def now() -> float:
+    """Return the time at which all that was asked of the GPU, if one is used, is done."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def clocked(strategy: Any) -> list[tuple[float, float]]:
@@ -85,9 +96,9 @@ def clocked(strategy: Any) -> list[tuple[float, float]]:
     evaluate = strategy.eval
 
     def timed(*args: Any, **kwargs: Any) -> Any:
-        start = time.perf_counter()
+        start = now()
         result = evaluate(*args, **kwargs)
-        marks.append((start, time.perf_counter()))
+        marks.append((start, now()))
         return result
 
     strategy.eval = timed
@@ -108,7 +119,7 @@ def between(marks: list[tuple[float, float]], iterations: int) -> list[tuple[flo
 def run(iterations: int) -> tuple[watching.Samples, watching.Samples]:
     """Return the floor's samples and Avalanche's."""
     work = watching.make_work(iterations)
-    benchmark, strategy = make_benchmark(work, iterations), make_strategy()
+    benchmark, strategy = make_benchmark(work, iterations), make_strategy("cpu")
     marks, floor = clocked(strategy), watching.floor(work)
     ours: watching.Samples = []
     theirs: watching.Samples = []
@@ -122,14 +133,55 @@ def run(iterations: int) -> tuple[watching.Samples, watching.Samples]:
     return ours, theirs
 
 
+def run_cuda(iterations: int, rows_on: str) -> watching.Samples:
+    """Return the samples of Avalanche on the GPU, with its rows there or in the host's memory."""
+    work = watching.make_work(iterations)
+    train_x, train_y, test_x, test_y = (part.to(rows_on) for part in work[:4])
+    work = watching.Work(train_x, train_y, test_x, test_y, work.plans)
+    benchmark = make_benchmark(work, iterations)
+    strategy = make_strategy("cuda")
+    marks, samples = clocked(strategy), []
+    for k, experience in enumerate(benchmark.train_stream):
+        marks.clear()
+        seen = [benchmark.test_stream[: k + 1]]
+        # By default Avalanche pins what it loads, which rows on a GPU do not allow.
+        strategy.train(experience, eval_streams=seen, pin_memory=rows_on == "cpu")
+        samples.append(between(marks, iterations))
+    return samples
+
+
+def print_cuda(iterations: int) -> None:
+    """Print the table for the GPU, each row once it is measured."""
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
+    try:
+        from running_cuda import floor  # here, as it imports perdure
+
+        limit = floor(200, "float32")
+    except ImportError as error:
+        print(f"no floor: {error}")
+        limit = float("nan")
+    print(f"{iterations} iterations per task\n\n{watching.TABLE_HEAD}")
+    print(f"| floor, captured by hand | | | {limit:.3f} | 1.0 |")
+    for place, rows_on in (("the host's memory", "cpu"), ("the GPU's memory", "cuda")):
+        spent = watching.cost(run_cuda(iterations, rows_on))
+        cells = " | ".join(f"{ms:.3f}" for ms in spent)
+        name = f"Avalanche {avalanche.__version__}, tensors in {place}"
+        print(f"| {name} | {cells} | {spent.total / limit:.1f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Avalanche at the work of watching.py.")
     parser.add_argument(
         "--iterations", type=int, default=30, help="iterations per task, at most 46"
     )
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
+    if args.device == "cuda":
+        with warnings.catch_warnings(record=True):
+            print_cuda(args.iterations)
+        return
     with warnings.catch_warnings(record=True), watching.company() as others:
         ours, theirs = map(watching.cost, run(args.iterations))
     print(f"\nPyTorch {torch.__version__}, {args.threads} threads")

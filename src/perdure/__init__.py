@@ -60,12 +60,12 @@ if TYPE_CHECKING:  # the aliases tell type checkers and editors that these names
     from .api.grouped_scores import GroupedScores as GroupedScores
     from .api.grouped_scores import ScoreGroup as ScoreGroup
     from .api.grouped_scores import score_groups as score_groups
-    from .api.imports import import_results as import_results
-    from .api.repeat import RepeatError as RepeatError
-    from .api.repeat import repeat as repeat
-    from .api.run_options import ConfigOptions as ConfigOptions
+    from .api.options import ConfigOptions as ConfigOptions
+    from .api.recorded_runs import import_results as import_results
     from .api.runs import RunResult as RunResult
     from .api.runs import run as run
+    from .api.scores import RepeatError as RepeatError
+    from .api.scores import repeat as repeat
     from .api.scores import score as score
     from .evaluation import Alarm as Alarm
     from .evaluation import AlarmTriggered as AlarmTriggered
@@ -104,17 +104,16 @@ _LIGHT = {
     "api.comparison": ("compare",),
     "api.definitions": ("DefinitionMatch", "DefinitionMatches", "which"),
     "api.grouped_scores": ("GroupedScores", "ScoreGroup", "score_groups"),
-    "api.imports": ("import_results",),
+    "api.recorded_runs": ("import_results",),
     "record": (
         "InputError", "InputOptions", "Log", "RecordError", "Run", "RunFolder", "RunMetadata",
         "RunStatus", "list_runs", "open_run",
     ),
     "report.tables": ("ComparisonReport",),
     "verdict": ("Flips", "Verdict"),
-    "api.repeat": ("RepeatError", "repeat"),
-    "api.run_options": ("ConfigOptions",),
+    "api.options": ("ConfigOptions",),
     "api.runs": ("RunResult", "run"),
-    "api.scores": ("score",),
+    "api.scores": ("RepeatError", "repeat", "score"),
 }  # fmt: skip
 _NEEDS_TORCH = {
     "api.evaluate": ("TaskScores", "evaluate"),
@@ -150,21 +149,12 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+    _import = import_module("._extras", __name__).import_on_use(__name__, _MODULES)
 
     def __getattr__(name: str) -> object:
         if name in _SUBPACKAGES:
             return import_module(f".{name}", __name__)
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        try:
-            value: object = getattr(import_module(f".{_MODULES[name]}", __name__), name)
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            hint = import_module("._extras", __name__).install_hint("train")
-            raise ModuleNotFoundError(
-                f"perdure.{name} needs PyTorch: {hint}", name="torch"
-            ) from None
+        value = _import(name)
         globals()[name] = value
         return value
 

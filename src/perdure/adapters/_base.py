@@ -22,14 +22,8 @@ State = TypeVar("State")  # of the framework, for a function that names the task
 class FrameworkEvaluation(Generic[State]):
     """Begins and ends the tasks of an `Evaluator` as a framework trains.
 
-    Args:
-        tasks: evaluation data by task name.
-        task: the name of the task that is trained, or a function that returns it and is called
-            before every step; `""` for a stream without boundaries. It stands for one training,
-            and the record is closed when that ends. To train several times, leave it out, assign
-            it before each training (`evaluation.task = "b"`), and call `close` at the end.
-        record: the folder of the record, or a `perdure.Record`.
-        options: further arguments of `perdure.Evaluator`.
+    The task may be `""` for a stream without boundaries. The frameworks' callbacks describe the
+    other arguments.
     """
 
     def __init__(

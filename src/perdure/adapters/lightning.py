@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ._base import FrameworkEvaluation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["ContinualEvaluation"]
 
@@ -30,11 +27,7 @@ class ContinualEvaluation(FrameworkEvaluation[Trainer], Callback):  # type: igno
         options: further arguments of `perdure.Evaluator`: `every`, `score`, `record`, …
     """
 
-    def __init__(
-        self, tasks: Any, *, task: object | Callable[[Trainer], object] = None, **options: Any
-    ) -> None:
-        super().__init__(tasks, task=task, **options)
-        self._global_step = 0
+    _global_step = 0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Begin the task."""

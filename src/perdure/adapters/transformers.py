@@ -12,8 +12,6 @@ from ..record import read_json
 from ._base import FrameworkEvaluation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch import nn
 
 __all__ = ["ContinualEvaluation"]
@@ -36,11 +34,6 @@ class ContinualEvaluation(FrameworkEvaluation[TrainerState], TrainerCallback):  
             each (`evaluation.task = "b"`), and call `close` at the end.
         options: further arguments of `perdure.Evaluator`: `every`, `score`, `record`, …
     """
-
-    def __init__(
-        self, tasks: Any, *, task: object | Callable[[TrainerState], object] = None, **options: Any
-    ) -> None:
-        super().__init__(tasks, task=task, **options)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl,

@@ -26,10 +26,10 @@ from ..record.comparability import (
 from ..record.group_names import format_order
 from ..record.grouping import find_groups
 from ..report.tables import ComparisonReport
-from ..report.tables.example_differences import ExampleComparison
+from ..report.tables.comparison_tables import ExampleComparison
 from ..report.tables.study import COLUMNS, CONTROL_COLUMNS
 from ..stats import find_pair_test
-from .score_options import resolve_metrics
+from .options import resolve_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+import re
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from ..metrics import METRICS, TOOLS, ScoreMatrix, Stream, ToolRow, find_metric, parse_id
 from ..record import InputError, InputOptions, ScoreInput
 from ..record.run_index import RunRef
 from ..report.tables import TextTable
 from .grouped_scores import ScoreGroup, score_groups, tool_rows
-from .typed_number import PERCENT_FACTORS, TypedNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
     Source = str | Path | Sequence[str | Path] | ArrayLike | ScoreMatrix | Stream
 
 __all__ = [
+    "PERCENT_FACTORS",
     "DefinitionMatch",
     "DefinitionMatches",
     "TypedNumber",
@@ -29,8 +30,52 @@ __all__ = [
     "which_of_group",
 ]
 
+PERCENT_FACTORS = {"score": 100.0, "squared score": 10_000.0}  # by unit of a metric
+
+NUMBER = re.compile(
+    r"([+-]?)(\d*)(?:[.,](\d*))?(?:e([+-]?\d{1,2}))?\s*(%?)", re.ASCII | re.IGNORECASE
+)
 CLOSE = 3.0  # half-widths of rounding within which a value is a near miss
 MAX_CLOSE = 3
+
+
+class TypedNumber(NamedTuple):
+    """A number as somebody has typed it: half a unit of its last digit is its precision."""
+
+    text: str
+    value: float
+    half_width: float
+    in_percent: bool  # it is followed by %
+    whole: bool
+
+    @classmethod
+    def parse(cls, text: str) -> TypedNumber:
+        """Return a number with its precision.
+
+        Example:
+            >>> TypedNumber.parse("-0.33").half_width
+            0.005
+        """
+        parts = NUMBER.fullmatch(text.strip())
+        if not parts or not (parts[2] or parts[3]):
+            raise InputError(
+                f"`value=` is {text!r:.40}, expected a number such as -0.33, or -33% for percent"
+            )
+        sign, whole, decimals, exponent, percent = parts.groups(default="")
+        power = int(exponent or 0)
+        value = float(f"{sign}{whole or 0}.{decimals or 0}e{power}")
+        half = 0.5 * 10.0 ** (power - len(decimals))
+        return cls(text.strip(), value, half, bool(percent), power >= len(decimals))
+
+    def readings(self, unit: str, *, percent: bool) -> Iterator[tuple[float, float, bool]]:
+        """Yield how the number can be meant for a metric: value, precision, whether in percent."""
+        factor = PERCENT_FACTORS.get(unit)
+        if not self.in_percent:
+            # A whole number of a score is rather exact than anything from 0.5 to 1.5.
+            half = self.half_width if unit == "none" or not self.whole else 0.005
+            yield self.value, half, False
+        if factor and (self.in_percent or percent or self.whole or abs(self.value) > 1):
+            yield self.value / factor, self.half_width / factor, True
 
 
 @dataclass(frozen=True)
@@ -158,13 +203,12 @@ def which_of_group(
     percent = inputs is not None and bool(inputs.percent)
     matches = [_compare(candidate, number, percent=percent) for candidate in candidates]
     found = [match for _, match in matches if match.found]
-    order = ("equal", "negated")
-    found.sort(key=lambda match: (order.index(match.match), match.id is None))
+    found.sort(key=lambda match: (match.match == "negated", match.id is None))
     nearest = sorted((pair for pair in matches if not pair[1].found), key=lambda pair: pair[0])
     if found:
         rest = [match for distance, match in nearest[:MAX_CLOSE] if distance <= CLOSE]
     else:
-        rest = [_relabel(match) for _, match in nearest[:MAX_CLOSE]]
+        rest = [replace(match, match="closest") for _, match in nearest[:MAX_CLOSE]]
     undefined = len(METRICS.keys() - {parse_id(id_).base for id_ in group.summary.metrics})
     return DefinitionMatches(
         number.text, [*found, *rest], len(candidates), undefined, list(group.summary.notes)
@@ -244,10 +288,6 @@ def _label(match: DefinitionMatch) -> str:
 
 def _unit(id_: str | None) -> str:
     return find_metric(id_).unit if id_ else "score"
-
-
-def _relabel(match: DefinitionMatch) -> DefinitionMatch:
-    return DefinitionMatch(**{**vars(match), "match": "closest"})
 
 
 def _read_one_method(

@@ -13,7 +13,7 @@ from ..metrics.summary_types import PRINTED_IDS
 from ..record import InputError, RunFolder, ScoreInput, detect_options, read_ref
 from ..record.grouping import find_groups, seeds_note
 from ..record.run_index import RunRef, list_matrices
-from .score_options import make_options, resolve_metrics, select_metrics
+from .options import make_options, resolve_metrics, select_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

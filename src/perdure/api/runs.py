@@ -12,8 +12,8 @@ from .._display import count_of, format_block, list_some
 from ..metrics import SummaryOptions, summary_of_runs
 from ..record import InputError, open_run
 from ..stats.schedules import ENOUGH_EVALUATIONS, describe_budget
-from .repeat import check_seeds
-from .run_notes import note_changes, note_last_run, note_own_data, note_progress
+from .recorded_runs import note_changes, note_last_run, note_own_data, note_progress
+from .scores import check_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..metrics import RunsSummary, Summary
     from ..record import Run
     from ..training import RunConfig
-    from .run_options import ConfigOptions
+    from .options import ConfigOptions
 
 __all__ = ["RunPlan", "RunResult", "make_configs", "run"]
 

@@ -1,59 +1,133 @@
-"""The types of the options: how each is written, and the value that the parser makes of it."""
+"""The types of the options: how each is written, and the value that the parser makes of it.
+
+A shell completes names and paths. The parser accepts any text for them: which names are known,
+aliases and a user's own `module:name` are the command's business.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
 from .._extras import install_hint, is_installed
-from ..api.score_options import make_scale
-from ..metrics import criteria_weights
-from ..record import InputError, InputOptions, read_vector
+from ..data import DATASETS
+from ..importers import READERS
+from ..metrics import METRICS, TOOLS, criteria_weights, select_metric_ids
+from ..models import MODELS
+from ..record import InputError, read_vector
+from ..scenarios import SCENARIOS
 from ..stats.schedules import parse_share
-from ._output import STDIN
-from .reference.names import MetricList, MetricText, parse_metric_id, parse_metric_ids
+from ..strategies import STRATEGIES
+from ._output import STDIN, print_stderr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from cyclopts import Token
 
-MAX_SEEDS = 100_000
-
 __all__ = [
-    "DEFAULT_EXECUTION_OPTIONS",
-    "DEFAULT_FILE_OPTIONS",
-    "ExecutionOptions",
-    "FileOptions",
+    "DatasetName",
     "Flag",
     "IntList",
     "IntOrAll",
     "IntPair",
     "MetricIds",
     "MetricName",
+    "ModelName",
     "Names",
     "NonNegativeInt",
     "Order",
+    "PathText",
     "PositiveInt",
     "Range",
+    "ReaderName",
+    "ScenarioName",
     "Seeds",
+    "StrategyName",
     "TableFormat",
+    "TermName",
     "TextFormat",
+    "ToolName",
     "Values",
     "Weights",
     "Windows",
     "check_paths",
+    "name_type",
+    "parse_pairs",
     "require_training",
 ]
 
 
+def name_type(*names: str) -> object:
+    """Return the type of an argument that is any text, of which a shell completes these."""
+    return Annotated[Literal[names] | str, Parameter(show_choices=False)]
+
+
+if TYPE_CHECKING:
+    DatasetName: TypeAlias = str
+    MetricText: TypeAlias = str
+    ModelName: TypeAlias = str
+    PathText: TypeAlias = str
+    ReaderName: TypeAlias = str
+    ScenarioName: TypeAlias = str
+    StrategyName: TypeAlias = str
+    TermName: TypeAlias = str
+    ToolName: TypeAlias = str
+else:
+    DatasetName = name_type(*DATASETS)
+    MetricText = name_type(*METRICS)
+    ModelName = name_type(*MODELS)
+    ReaderName = name_type("auto", *READERS)
+    ScenarioName = name_type(*SCENARIOS)
+    StrategyName = name_type(*STRATEGIES)
+    ToolName = name_type(*TOOLS)
+    TermName = name_type(*METRICS, *STRATEGIES, *TOOLS, *SCENARIOS, *MODELS)
+    PathText = str | Path  # the first that fits: always text
+
+
+class MetricList(list[str]):
+    """Ids of metrics. `named` are those named one by one, the others match a pattern."""
+
+    named: tuple[str, ...] = ()
+
+    def missing(self, defined: Collection[str]) -> list[str]:
+        """Return the named ids that are not defined, or all ids if none of them is."""
+        missing = [id_ for id_ in self.named if id_ not in defined]
+        return missing if any(id_ in defined for id_ in self) else list(self)
+
+
+def _parse_metric_ids(text: str, option: str) -> MetricList:
+    """Return the ids of `aa,forgetting.*`; an alias is stated on standard error."""
+    names = [part.strip() for part in text.split(",")] if text else []
+    if not all(names):
+        raise InputError(f"{option} is {text!r:.40}, expected ids like acc,bwt without spaces")
+    try:
+        selection = select_metric_ids(names)
+    except ValueError as error:
+        raise InputError(f"{option}: {error}") from None
+    for note in selection.notes:
+        print_stderr(f"note: {note}")
+    ids = MetricList(selection.ids)
+    ids.named = tuple(selection.named)
+    return ids
+
+
+def _parse_metric_id(text: str, option: str) -> str:
+    ids = _parse_metric_ids(text, option)
+    if len(ids) != 1:
+        raise InputError(f"{option} is {text!r:.40}, expected one metric such as acc")
+    return ids[0]
+
+
+MAX_SEEDS = 100_000
+
+
 def _parse_whole_number(text: str, option: str, minimum: int) -> int:
-    """Return a whole number that is at least `minimum`."""
     # The parser alone would round 2.5 to 2.
     if not text.strip().isdecimal() or int(text) < minimum:
         raise InputError(f"{option} is {text!r:.40}, expected a whole number of at least {minimum}")
@@ -77,7 +151,6 @@ def _parse_schedules(text: str, option: str) -> tuple[int | str, ...]:
 
 
 def _parse_ints(text: str, option: str, minimum: int = 1) -> tuple[int, ...]:
-    """Return whole numbers from `1,10,100`."""
     return tuple(_parse_whole_number(part, option, minimum) for part in text.split(","))
 
 
@@ -133,7 +206,6 @@ def _parse_values(text: str, option: str) -> list[float]:
 
 
 def _parse_names(text: str, option: str) -> list[str]:
-    """Return names from `mmlu,gsm8k`."""
     names = [name.strip() for name in text.split(",")]
     if not all(names) or len(set(names)) < len(names):
         raise InputError(f"{option} is {text!r:.60}, expected names like mmlu,gsm8k, each once")
@@ -229,71 +301,8 @@ if TYPE_CHECKING:
     MetricIds: TypeAlias = MetricList
     MetricName: TypeAlias = str
 else:
-    MetricIds = Annotated[list[MetricText], _parameter(parse_metric_ids, "ID,…")]
-    MetricName = Annotated[MetricText, _parameter(parse_metric_id, "ID")]
-
-
-@Parameter(name="*", group="Scores in files")
-@dataclass(frozen=True, kw_only=True)
-class FileOptions:
-    """How to read and show the scores in matrices and logs.
-
-    Attributes:
-        percent: Print tables in percent (JSON and CSV never are), and read matrices and logs as
-            percent if any of their scores is above 1. A run states its own scale. By default,
-            scores are read as percent only if nothing else is plausible, with a note.
-        transposed: In matrices, rows are evaluated tasks and columns are trained tasks. By default,
-            they are swapped only if no score is below the diagonal, with a note.
-        upper: Set to `measured` if zeros that fill the upper triangle of a matrix are measured
-            scores. They otherwise count as not measured.
-        range_: Lowest and highest possible score in files whose scores are not accuracies; `inf`
-            is allowed.
-        lower_is_better: The scores in files are losses or errors.
-    """
-
-    percent: Flag = False
-    transposed: Annotated[bool | None, Parameter(show_default=False)] = None
-    upper: Literal["measured"] | None = None
-    range_: Annotated[Range | None, Parameter("--range")] = None
-    lower_is_better: Flag = False
-
-    def make(self) -> InputOptions:
-        """Return these options for `read_input`."""
-        scale = make_scale(self.range_, lower_is_better=self.lower_is_better)
-        return InputOptions(
-            percent=self.percent or None, or_fractions=True, transposed=self.transposed,
-            upper=self.upper, scale=scale,
-        )  # fmt: skip
-
-
-@Parameter(name="*", group="Execution")
-@dataclass(frozen=True, kw_only=True)
-class ExecutionOptions:
-    """How to execute the runs of a study.
-
-    Attributes:
-        jobs: Number of runs in parallel. Defaults to what the CPU cores allow.
-        serial: Run one after the other in this process.
-        ray: Run on Ray: `auto` starts Ray on this machine, an address joins a cluster.
-        gpus_per_run: GPUs per run on CUDA with --ray; .25 lets four runs share a GPU.
-        retry_failed: Run failed runs again.
-        restart: Start unfinished and failed runs from scratch. Finished runs are kept, unlike with
-            `perdure run --restart`; to repeat one, delete its folder.
-        force: Resume unfinished runs even if the data or software versions have changed. The
-            results may then not be bit-identical.
-    """
-
-    jobs: PositiveInt | None = None
-    serial: Flag = False
-    ray: Annotated[str | None, Parameter(metavar="auto|ADDRESS")] = None
-    gpus_per_run: float = 1.0
-    retry_failed: Flag = False
-    restart: Flag = False
-    force: Flag = False
-
-
-DEFAULT_FILE_OPTIONS = FileOptions()
-DEFAULT_EXECUTION_OPTIONS = ExecutionOptions()
+    MetricIds = Annotated[list[MetricText], _parameter(_parse_metric_ids, "ID,…")]
+    MetricName = Annotated[MetricText, _parameter(_parse_metric_id, "ID")]
 
 
 def require_training() -> None:
@@ -301,6 +310,19 @@ def require_training() -> None:
     for package in ("torch", "safetensors"):
         if not is_installed(package):
             raise InputError(f"training needs {package}: {install_hint('train')}")
+
+
+def parse_pairs(pairs: Sequence[str], option: str, *, like: str = "") -> dict[str, str]:
+    """Return the values of `NAME=VALUE` by name; `like` ends with an example."""
+    values: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not (name and equals and value):
+            raise InputError(f"{option} has {pair!r:.40}, expected NAME=VALUE{like}")
+        if name in values:
+            raise InputError(f"{option} has {name!r:.40} twice, expected each name once")
+        values[name] = value
+    return values
 
 
 def check_paths(sources: Sequence[str]) -> None:

@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import TYPE_CHECKING
 
-from .._terminal_text import escape_line
+from .._display import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..metrics import RunsSummary, Summary
     from ..report.tables import ComparisonReport, TextTable
-    from ._command import Command
+    from . import Command
 
 __all__ = [
     "NEEDS_BOOKTABS",

@@ -9,9 +9,8 @@ from collections import Counter
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from .._display import count_of
-from .._terminal_text import escape_line
-from ..api.run_notes import note_interrupt
+from .._display import count_of, escape_line
+from ..api.recorded_runs import note_interrupt
 from ..record.group_names import count_replicates
 from ._output import print_stderr, render_options
 
@@ -228,7 +227,7 @@ class StudyProgressView:
         from rich.console import Group
         from rich.text import Text
 
-        from ..report.tables.terminal import render_table
+        from ..report.tables.text_table import render_table
 
         width = self._live.console.width
         tables = [part for table in self._tables for part in ("", render_table(table, width))]

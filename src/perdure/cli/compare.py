@@ -9,23 +9,19 @@ from cyclopts import Parameter
 from ..api.comparison import compare as compare_groups
 from ..record import InputError
 from ..record.group_names import format_seeds
-from ..report.sources import check_percent
+from ..report.load import check_percent
 from ..report.tables import make_comparison_tables
-from ..report.tables.comparison import comparison_to_dict, describe_comparison
-from ..report.tables.comparison_tables import MAX_DETAILED_PAIRS
-from ..report.tables.example_differences import describe_example_comparison, make_example_tables
+from ..report.tables.comparison import describe_comparison
+from ..report.tables.comparison_tables import (
+    MAX_DETAILED_PAIRS,
+    describe_example_comparison,
+    make_example_tables,
+)
 from ..report.tables.scores import group_reasons
 from ..report.tables.study import COLUMNS
 from ..stats import PairTestName
-from ._options import (
-    DEFAULT_FILE_OPTIONS,
-    FileOptions,
-    Flag,
-    MetricIds,
-    NonNegativeInt,
-    TableFormat,
-    check_paths,
-)
+from ._option_groups import DEFAULT_FILE_OPTIONS, FileOptions
+from ._options import Flag, MetricIds, NonNegativeInt, PathText, TableFormat, check_paths
 from ._output import (
     NEEDS_BOOKTABS,
     print_json,
@@ -36,7 +32,6 @@ from ._output import (
     print_wrapped,
     render_all,
 )
-from .reference.names import PathText
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,7 +108,7 @@ def compare(
     render_all(report)
     decimals = digits if digits is not None else 2 if inputs.percent else 4
     if format_ == "json":
-        print_json(comparison_to_dict(report))
+        print_json(report.to_dict())
     else:
         options = {"percent": inputs.percent, "details": details, "ids": ids}
         _print(report, format_, digits=decimals, **options)

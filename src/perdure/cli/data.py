@@ -11,9 +11,8 @@ from ..data import DATASETS, locate, verify
 from ..data import fetch as fetch_one
 from ..record import InputError
 from ..report.tables import TextTable
-from ._options import Flag, TextFormat
+from ._options import DatasetName, Flag, TextFormat
 from ._output import print_json, print_lines, print_stderr, print_wrapped
-from .reference.names import DatasetName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

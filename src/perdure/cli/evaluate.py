@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003 - the parser reads the annotation
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from cyclopts import Parameter
 
 from .._devices import resolve_device
-from .._user_modules import import_user_attribute
+from .._extras import import_user_attribute
 from ..record import InputError, open_run
 from ..report.tables.text_table import TextTable
 from ._options import Flag, Names, PositiveInt, require_training
@@ -81,8 +81,7 @@ def evaluate(
             "mine:make_model --tasks mine:make_tasks -o runs/mine"
         )
     require_training()
-    from ..api.checkpoints.loader import CheckpointLoader
-    from ..api.checkpoints.record import evaluate_checkpoints
+    from ..api.checkpoint_record import CheckpointLoader, evaluate_checkpoints
 
     loader = CheckpointLoader(
         _import_function(model, "model"), import_user_attribute(tasks, "tasks"),
@@ -112,24 +111,27 @@ def evaluate(
 def _print_record(output: Path, format_: str) -> None:
     run = open_run(output, per_example=False)
     assert run.points is not None
-    table = _make_table(run.points)
     if format_ == "json":
-        print_json({"record": str(output), "notes": run.notes, "checkpoints": _rows(run.points)})
+        rows = [row._asdict() for row in _rows(run.points)]
+        print_json({"record": str(output), "notes": run.notes, "checkpoints": rows})
         return
-    print_tables([table], "text")
+    print_tables([_make_table(run.points)], "text")
     print_lines("", *(f"note: {note}" for note in run.notes))
     print_lines(f"recorded in {output}; `perdure score {output}` prints every metric")
 
 
-def _rows(points: Points) -> list[dict[str, object]]:
-    """Return step, trained task and scores of each checkpoint."""
-    rows: dict[int, dict[str, object]] = {}
+class _Row(NamedTuple):
+    step: int
+    trained: str | None
+    scores: dict[str, float]
+
+
+def _rows(points: Points) -> list[_Row]:
+    rows: dict[int, _Row] = {}
     for k, step in enumerate(points.step.tolist()):
         trained = points.names[points.trained[k]] if points.trained[k] >= 0 else None
-        row = rows.setdefault(step, {"step": step, "trained": trained, "scores": {}})
-        scores = row["scores"]
-        assert isinstance(scores, dict)
-        scores[points.names[points.tested[k]]] = float(points.score[k])
+        row = rows.setdefault(step, _Row(step, trained, {}))
+        row.scores[points.names[points.tested[k]]] = float(points.score[k])
     return list(rows.values())
 
 
@@ -137,10 +139,8 @@ def _make_table(points: Points) -> TextTable:
     titles = [f"{name} (control)" if name in points.control else name for name in points.names]
     rows = []
     for row in _rows(points):
-        scores = row["scores"]
-        assert isinstance(scores, dict)
-        cells = [f"{scores[name]:.4f}" if name in scores else "" for name in points.names]
-        rows.append([str(row["step"]), str(row["trained"] or ""), *cells])
+        cells = [f"{row.scores[name]:.4f}" if name in row.scores else "" for name in points.names]
+        rows.append([str(row.step), row.trained or "", *cells])
     return TextTable(["step", "trained", *titles], rows, right={"step", *titles})
 
 

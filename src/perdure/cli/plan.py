@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 from cyclopts import Parameter
 
-from ..api.reference_run import read_reference_run, scores_on_schedule
+from ..api.recorded_runs import read_reference_run, scores_on_schedule
 from ..metrics import format_id
 from ..record import InputError
 from ..record.points import PROBE
@@ -22,7 +22,7 @@ from ._output import STDIN, print_json, print_notes, print_tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..api.reference_run import ReferenceRun
+    from ..api.recorded_runs import ReferenceRun
     from ..stats import EvaluationPlan
 
     Scores = dict[str, float]

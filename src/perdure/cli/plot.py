@@ -14,22 +14,22 @@ from cyclopts import Parameter
 from .._extras import install_hint
 from .._suggestions import suggest_names
 from ..record import InputError
-from ..report.output_files import check_output
-from ..report.sources import open_sources
+from ..report import check_output
+from ..report.load import open_sources
 from ..stats import PairTestName
+from ._option_groups import DEFAULT_FILE_OPTIONS, FileOptions
 from ._options import (
-    DEFAULT_FILE_OPTIONS,
-    FileOptions,
     Flag,
     IntList,
     MetricIds,
     MetricName,
+    PathText,
     PositiveInt,
     Values,
     check_paths,
+    name_type,
 )
 from ._output import print_lines, print_stderr, print_wrapped
-from .reference.names import PathText, name_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

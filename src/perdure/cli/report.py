@@ -1,28 +1,30 @@
-"""`perdure report`: a single HTML file of runs, matrices, logs or studies."""
+"""Pages for the browser: `perdure report` writes one, `perdure watch` serves a live one."""
 
 from __future__ import annotations
 
+import re
 import sys
+import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from .._extras import install_hint
-from .._user_modules import import_user_attribute
+from .._extras import import_user_attribute, install_hint, is_installed
 from ..record import InputError, Run, RunFolder
-from ..report.sources import open_sources
+from ..report.load import open_sources
 from ..stats import PairTestName
-from ._options import DEFAULT_FILE_OPTIONS, FileOptions, Flag, check_paths
+from ._option_groups import DEFAULT_FILE_OPTIONS, FileOptions
+from ._options import Flag, NonNegativeInt, PathText, check_paths
 from ._output import print_lines, print_stderr, render_options
-from .reference.names import PathText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..report.load import RunsByMethod
 
-__all__ = ["report"]
+__all__ = ["report", "watch"]
 
 
 def report(
@@ -73,7 +75,7 @@ def report(
         )
     try:
         from ..report.page import render_page
-        from ..report.page.significance import PairTestOptions
+        from ..report.page.results import PairTestOptions
     except ModuleNotFoundError as error:
         raise InputError(
             f"{error.name} is not installed, expected it for pages; {install_hint('report')}"
@@ -145,3 +147,79 @@ class _Counter:
             end = "\r\x1b[K" if done == self.total else ""
             sys.stderr.write(f"\rperdure: {done} of {self.total} runs{end}")
             sys.stderr.flush()
+
+
+MIN_TOKEN_LENGTH = 8
+AUTO = "auto"
+
+
+def watch(
+    store: Path = Path("runs"),
+    *,
+    port: NonNegativeInt | None = None,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    open_: Annotated[Flag, Parameter("--open")] = False,
+) -> int:
+    """Show the runs in a folder on a web page that updates while they train.
+
+    Prints the address of the page; Ctrl-C stops the server. Nothing is written.
+
+    Args:
+        store: Folder in which runs are stored.
+        port: Port of the address. Defaults to 8765, or the next free one.
+        host: Address to listen on. Addresses other than 127.0.0.1 expose the page to the network
+            and require a token.
+        token: Token that viewers must know; `auto` generates one.
+        open_: Open the page in the browser.
+    """
+    if port is not None and port > 65535:
+        raise InputError(f"--port is {port}, expected at most 65535")
+    if not store.is_dir():
+        raise InputError(
+            f"{store}: no such folder, expected a folder of runs; it appears once a run or an "
+            f"Evaluator trains; to watch before that: mkdir {store}"
+        )
+    _require_packages()
+    from ..report.live import LiveServer, open_port
+
+    token = _check_token(host, token)
+    server = LiveServer(store, open_port(host, port), host, token=token)
+    count = len(server.watcher.listing)
+    print_lines(f"{store}: {count} run{'' if count == 1 else 's'}, shown at {server.address}")
+    print_lines("Ctrl-C stops it")
+    if open_:
+        webbrowser.open(server.address)
+    with suppress(KeyboardInterrupt):
+        server.serve_here()
+    return 0
+
+
+def _require_packages() -> None:
+    for package in ("starlette", "uvicorn"):
+        if not is_installed(package):
+            raise InputError(
+                f"{package} is not installed, expected it for pages; {install_hint('report')}"
+            )
+
+
+def _check_token(host: str, token: str | None) -> str | None:
+    """Return the token that viewers must know; None if only this machine can see the page."""
+    from ..report.live import new_token
+    from ..report.live.limits import is_loopback
+
+    if token is None:
+        if not is_loopback(host):
+            raise InputError(
+                f"--host {host:.60} exposes the page to the network and requires a token; "
+                "--token auto generates one"
+            )
+        return None
+    if token == AUTO:
+        return new_token()
+    if not re.fullmatch(r"[A-Za-z0-9._~-]+", token) or len(token) < MIN_TOKEN_LENGTH:
+        raise InputError(
+            f"--token has {len(token)} characters, expected at least {MIN_TOKEN_LENGTH} letters or "
+            "digits (or . _ ~ -); --token auto generates one"
+        )
+    return token

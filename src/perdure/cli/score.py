@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from ..api.grouped_scores import score_groups, tool_rows
-from ..api.score_options import make_options
+from ..api.options import make_options
 from ..record import InputError
-from ..report.sources import check_percent
+from ..report.load import check_percent
 from ..report.tables import make_score_tables, make_tool_table
 from ..report.tables.scores import group_reasons, merge_reasons, stack_tables
+from ._option_groups import DEFAULT_FILE_OPTIONS, DEFAULT_TASK_OPTIONS, FileOptions, TaskOptions
 from ._options import (
-    DEFAULT_FILE_OPTIONS,
-    FileOptions,
     Flag,
     MetricIds,
     NonNegativeInt,
+    PathText,
     PositiveInt,
     TableFormat,
+    ToolName,
     Weights,
     Windows,
 )
@@ -38,8 +39,6 @@ from ._output import (
     render_all,
     render_options,
 )
-from ._task_options import DEFAULT_TASK_OPTIONS, TaskOptions
-from .reference.names import PathText, ToolName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -188,7 +187,6 @@ def _print_scores(
 
 
 def _print_undefined(groups: Mapping[str, ScoreGroup], format_: str) -> None:
-    """Print why metrics are undefined, once for all groups."""
     undefined = {name: group.summary.undefined for name, group in groups.items()}
     if format_ == "text" and (lines := merge_reasons(undefined)):
         print_lines("", "undefined")

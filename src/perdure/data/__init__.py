@@ -1,8 +1,7 @@
 """Datasets as uint8 arrays: from the cache, a local mirror, or the Hugging Face hub."""
 
-from ._fetch import FetchResult, fetch
 from ._load import Dataset, Split, load
-from ._location import DatasetLocation, FileCheck, locate, verify
+from ._location import DatasetLocation, FetchResult, FileCheck, fetch, locate, verify
 from .registry import DATASETS, DatasetInfo, find_dataset
 
 __all__ = [

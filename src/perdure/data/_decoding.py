@@ -6,18 +6,18 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
-from contextlib import suppress
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..record import InputError, open_regular, read_json
-from ._hashes import compute_sha256
 from ._parquet import open_parquet, read_images
-from ._progress import progress_bar
-from .paths import cache_folder
+from .paths import cache_folder, compute_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,17 +28,51 @@ if TYPE_CHECKING:
     from .registry import DatasetInfo
 
 __all__ = [
-    "DecodedSplit",
     "decode",
     "decode_into_cache",
     "decoded_folder",
     "decoded_name",
     "freeze",
+    "progress_bar",
 ]
+
+DELAY_SECONDS = 1.0  # before the bar appears
 
 DAMAGE_ERRORS = (OSError, EOFError, ValueError, KeyError, TypeError)  # of reading a damaged file
 FORMAT_VERSION = 1  # raise it if images are decoded differently: they then get other files
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+@contextmanager
+def progress_bar(
+    title: str, total: int, *, show: bool | None, unit: str = "images"
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with the progress made; None shows the bar on a terminal only."""
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda _: None
+        return
+    from rich import progress
+    from rich.console import Console
+
+    count = progress.DownloadColumn() if unit == "bytes" else progress.MofNCompleteColumn()
+    description = progress.TextColumn("{task.description}", markup=False)
+    columns = (description, progress.BarColumn(), count, progress.TimeRemainingColumn())
+    bar = progress.Progress(*columns, console=Console(file=sys.stderr))
+    task = bar.add_task(title, total=total)
+    start, running = time.monotonic(), False
+
+    def advance(by: int) -> None:
+        nonlocal running
+        bar.advance(task, by)
+        if not running and time.monotonic() - start > DELAY_SECONDS:
+            bar.start()
+            running = True
+
+    try:
+        yield advance
+    finally:
+        if running:
+            bar.stop()
 
 
 class DecodedSplit(NamedTuple):

@@ -1,28 +1,42 @@
-"""The Hugging Face hub: which files a dataset has at a commit, and their download."""
+"""The Hugging Face hub: which files a dataset has at a commit, and their download.
+
+pins.json has the reviewed commit of each repository with the size and SHA-256 of its files. `make
+pins` writes it once; from then on other files are rejected before anything is downloaded.
+"""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import time
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from .. import __version__
 from ..record import InputError
-from ..record.io.append import open_file
-from ._hashes import compute_sha256
+from ..record.io.folder import open_file
 from ._parquet import missing_package
-from .paths import SPLITS, describe_layout
+from .paths import SPLITS, compute_sha256, describe_layout
+from .registry import DATASETS, DatasetInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
     from types import ModuleType
 
-__all__ = ["RemoteDataset", "RemoteFile", "download", "get_endpoint", "list_files"]
+__all__ = [
+    "RemoteDataset",
+    "RemoteFile",
+    "check_offer",
+    "download",
+    "find_pin",
+    "get_endpoint",
+    "list_files",
+]
 
 DISK_ERRORS = {
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.ELOOP,
@@ -31,6 +45,9 @@ DISK_ERRORS = {
 CHUNK_BYTES = 10 << 20
 MAX_RETRIES = 5  # in a row, without receiving anything
 TIMEOUT_SECONDS = 30
+
+PINS_FILE = Path(__file__).with_name("pins.json")
+MAX_FILES = 100  # per dataset
 
 
 class RemoteFile(NamedTuple):
@@ -87,13 +104,8 @@ def download(
 ) -> None:
     """Write a file of the hub to `target`, resuming from what an earlier download left there.
 
-    A file whose size or hash differs from what the hub announced is removed, and InputError raised.
-
-    Args:
-        remote: the repository.
-        file: the file to download.
-        target: the local file.
-        advance: called with the number of bytes received (negative if the download restarts).
+    `advance` is called with the number of bytes received (negative if the download restarts). A
+    file whose size or hash differs from what the hub announced is removed, and InputError raised.
     """
     if target.exists() and target.stat().st_size > file.size:
         target.unlink()
@@ -199,7 +211,6 @@ def _open_hub(repository: str, revision: str | None) -> Iterator[ModuleType]:
 def _explain(
     hub: ModuleType, error: Exception, repository: str, revision: str | None
 ) -> InputError:
-    """Return an error of one line that says why a request failed and what to do."""
     errors, endpoint = hub.errors, get_endpoint()
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, errors.GatedRepoError):
@@ -239,3 +250,70 @@ def _unexpected_answer(repository: str, expected: str) -> InputError:
         f"{repository}: {get_endpoint()} did not answer like a hub, expected {expected}; check "
         "HF_ENDPOINT and whether a login page intercepts the request"
     )
+
+
+@cache
+def _read_pins() -> dict[str, RemoteDataset]:
+    pins = json.loads(PINS_FILE.read_bytes())
+    return {
+        repository: RemoteDataset(
+            repository, pin["commit"], {n: RemoteFile(*file) for n, file in pin["files"].items()}
+        )
+        for repository, pin in pins.items()
+    }
+
+
+def find_pin(repository: str) -> RemoteDataset | None:
+    """Return the pinned commit and files of a repository, or None if it is not pinned."""
+    return _read_pins().get(repository)
+
+
+def check_offer(remote: RemoteDataset, info: DatasetInfo) -> None:
+    """Raise if the hub offers other files than pinned, or more bytes than the dataset can have."""
+    pin = find_pin(remote.repository)
+    if pin is not None and remote.commit == pin.commit:
+        for name in sorted({*remote.files, *pin.files}):
+            offered, expected = remote.files.get(name), pin.files.get(name)
+            if offered != expected:
+                raise InputError(
+                    f"{remote.repository}: the hub offers {_describe(offered)} as {name}, expected "
+                    f"{_describe(expected)}; nothing was downloaded, check HF_ENDPOINT"
+                )
+    total, limit = sum(file.size for file in remote.files.values()), max_dataset_bytes(info)
+    count = len(remote.files)
+    if total > limit or count > MAX_FILES:
+        raise InputError(
+            f"{remote.repository}: the hub offers {count} files of {total:,} bytes, expected at "
+            f"most {MAX_FILES} of {limit:,}; nothing was downloaded, check HF_ENDPOINT"
+        )
+
+
+def max_dataset_bytes(info: DatasetInfo) -> int:
+    """Return an upper bound of the size of a dataset's files.
+
+    Example:
+        >>> max_dataset_bytes(DATASETS["mnist"])
+        181440000
+    """
+    channels, height, width = info.shape
+    image_bytes = info.image_bytes or 2 * channels * height * width + 1024
+    return ((info.train or 0) + (info.test or 0)) * image_bytes
+
+
+def _describe(file: RemoteFile | None) -> str:
+    return "nothing" if file is None else f"{file.size:,} bytes with sha256 {file.sha256[:16]}…"
+
+
+def main() -> None:
+    """Write pins.json with what the hub offers today for every named dataset."""
+    pins = {}
+    for info in DATASETS.values():
+        if info.repository is not None and info.files is not None:
+            remote = list_files(info.repository, info.files, None)
+            check_offer(remote, info)
+            pins[info.repository] = {"commit": remote.commit, "files": remote.files}
+    PINS_FILE.write_text(json.dumps(pins, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -15,13 +15,13 @@ import numpy as np
 from .._display import format_block, list_some
 from ..record import InputError
 from ._decoding import decode, freeze
-from ._fetch import fetch as download
-from ._hashes import get_sha256
+from ._location import fetch as download
 from ._parquet import missing_package
 from .paths import (
     SPLITS,
     describe_layout,
     find_subset_files,
+    get_sha256,
     mirror_folder,
     missing_dataset,
     read_source_info,

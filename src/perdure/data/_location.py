@@ -1,20 +1,176 @@
-"""Where a dataset is, and whether its files are intact."""
+"""Where a dataset is: downloaded into the cache if necessary, all files or none, and verified."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..record import read_json
-from ._decoding import decoded_folder
-from ._hashes import cached_sha256, compute_sha256, get_sha256, remove_sha256
-from .paths import SPLITS, find_subset_files, read_source_info
+from ..record import InputError, read_json
+from ..record.io.folder import open_file
+from ._decoding import decoded_folder, progress_bar
+from ._hub import check_offer, download, find_pin, get_endpoint, list_files
+from .paths import (
+    SPLITS,
+    cache_folder,
+    cached_sha256,
+    compute_sha256,
+    find_files,
+    find_subset_files,
+    get_sha256,
+    missing_dataset,
+    read_source_info,
+    remove_sha256,
+    store_sha256,
+)
 from .registry import DATASETS, find_dataset
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
-__all__ = ["DatasetLocation", "FileCheck", "locate", "verify"]
+    from ._hub import RemoteDataset, RemoteFile
+
+__all__ = ["DatasetLocation", "FetchResult", "FileCheck", "fetch", "locate", "verify"]
+
+
+class FetchResult(NamedTuple):
+    """Where a dataset is now; `fetched` is the number of bytes that were downloaded."""
+
+    name: str
+    source: Literal["bundled", "cache", "mirror", "hub"]
+    folder: Path | None = None
+    repository: str | None = None
+    commit: str | None = None
+    files: tuple[str, ...] = ()
+    fetched: int = 0
+
+
+def fetch(
+    name: str, *, revision: str | None = None, force: bool = False, progress: bool | None = None
+) -> FetchResult:
+    """Return where a dataset is, after downloading it into the cache if necessary.
+
+    Args:
+        name: one of `DATASETS`.
+        revision: a branch, tag or commit of its repository; None for the local version or else the
+            pinned one, or the newest one if none is pinned.
+        force: download it even if it is present.
+        progress: show a bar on standard error; None for on a terminal only.
+
+    Example:
+        >>> fetch("digits").source
+        'bundled'
+    """
+    info = find_dataset(name)
+    if name == "digits":
+        return FetchResult(name, "bundled")
+    accept_local = not force and revision is None
+    if accept_local and (local := _find_local(name)):
+        return local
+    whole = name if info.subset is None else info.subset.of
+    repository, patterns = DATASETS[whole].repository, DATASETS[whole].files
+    if repository is None or patterns is None:
+        raise missing_dataset(name)
+    with _lock(whole):
+        if accept_local and (local := _find_local(whole)):  # another process has downloaded it
+            return local
+        pin = find_pin(repository)
+        remote = list_files(repository, patterns, revision or (pin and pin.commit))
+        check_offer(remote, DATASETS[whole])
+        target = cache_folder() / whole
+        if not force and read_source_info(target).commit == remote.commit:
+            return _make_result(whole, "cache", target)
+        received = _download_all(whole, remote, progress=progress)
+        return _make_result(whole, "hub", target)._replace(fetched=received)
+
+
+def _find_local(name: str) -> FetchResult | None:
+    files = find_files(name)
+    return None if files is None else _make_result(name, files.source, files.folder)
+
+
+def _make_result(name: str, source: Literal["cache", "mirror", "hub"], folder: Path) -> FetchResult:
+    info = read_source_info(folder)
+    files = tuple(sorted(path.name for path in folder.glob("*.parquet")))
+    return FetchResult(name, source, folder, info.repository, info.commit, files)
+
+
+def _download_all(name: str, remote: RemoteDataset, *, progress: bool | None) -> int:
+    """Install a repository's files in the cache and return the number of bytes received."""
+    stage = cache_folder() / "partial" / name / remote.commit
+    total, received = sum(file.size for file in remote.files.values()), 0
+    try:
+        stage.mkdir(parents=True, exist_ok=True)
+        with progress_bar(f"fetching {name}", total, show=progress, unit="bytes") as advance:
+            for file in remote.files.values():
+                part = _partial_file(stage, file)
+                before = part.stat().st_size if part.exists() else 0
+                download(remote, file, part, advance)
+                received += file.size - before
+        _install(name, remote, stage)
+    except OSError as error:
+        raise _not_writable(error) from None
+    return received
+
+
+def _install(name: str, remote: RemoteDataset, stage: Path) -> None:
+    """Assemble the folder of a dataset from its parts, and rename it into place."""
+    target = cache_folder() / name
+    ready = Path(tempfile.mkdtemp(dir=stage.parent))
+    for local_name, file in remote.files.items():
+        _partial_file(stage, file).rename(ready / local_name)
+    source = {
+        "repository": remote.repository,
+        "commit": remote.commit,
+        "endpoint": get_endpoint(),
+        "files": {local_name: file._asdict() for local_name, file in remote.files.items()},
+    }
+    (ready / "source.json").write_text(json.dumps(source, indent=1), encoding="utf-8")
+    ready.chmod(0o755)
+    if target.exists():
+        target.rename(Path(tempfile.mkdtemp(dir=stage.parent)) / "old")
+    ready.rename(target)
+    shutil.rmtree(stage.parent, ignore_errors=True)
+    for local_name, file in remote.files.items():
+        store_sha256(target / local_name, file.sha256)  # so that loading need not compute it
+
+
+def _partial_file(stage: Path, file: RemoteFile) -> Path:
+    return stage / f"{hashlib.sha256(file.path.encode()).hexdigest()[:16]}.part"
+
+
+@contextmanager
+def _lock(name: str) -> Iterator[None]:
+    """Wait until no other process fetches this dataset; the lock of a dead process is released.
+
+    Not `filelock`, for the reasons given in `perdure.record.io.lock`.
+    """
+    path = cache_folder() / "partial" / f"{name}.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT), "w")
+    except OSError as error:
+        raise _not_writable(error) from None
+    with file:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _not_writable(error: OSError) -> InputError:
+    reason = (error.strerror or str(error)).lower()
+    return InputError(
+        f"{error.filename or cache_folder()}: {reason}; free disk space or fix permissions, or set "
+        "PERDURE_CACHE to another folder"
+    )
 
 
 @dataclass(frozen=True)
@@ -110,7 +266,6 @@ def _check_file(path: Path, sha256: str, expected: str | None) -> FileCheck:
 
 
 def _check_decoded(folder: Path) -> list[FileCheck]:
-    """Return checks of the arrays that were decoded from the files, if any."""
     if not folder.is_dir():
         return []
     advice = f"(about.json); remove {folder} to decode it again"

@@ -77,9 +77,7 @@ def read_schema(
 ) -> tuple[dict[str, str], int, list[tuple[bytes]]]:
     """Return the types of the columns by name, the number of rows, and the huggingface metadata.
 
-    Args:
-        path: the Parquet file.
-        fix: what to do about a file that cannot be read.
+    `fix` says what to do about a file that cannot be read.
     """
     duckdb = import_duckdb()
     name = escape_glob(path)

@@ -172,7 +172,6 @@ def _join(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _expand_task(batch: Batch) -> Tensor:
-    """Return the task of each example of a batch as a tensor."""
     if isinstance(batch.task, Tensor):
         return batch.task
     assert batch.task is not None

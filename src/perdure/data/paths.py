@@ -1,31 +1,40 @@
-"""Where the files of a dataset are: in the cache or in a local mirror, both laid out alike."""
+"""Where the files of a dataset are, in the cache or in a local mirror, and their SHA-256."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from ..record import InputError, read_json
+from ..record import InputError, RecordError, open_regular, read_json, replace_file
 from .registry import DATASETS
 
 __all__ = [
     "SPLITS",
     "DatasetFiles",
-    "SourceInfo",
     "cache_folder",
+    "cached_sha256",
+    "compute_sha256",
     "describe_layout",
     "find_files",
     "find_subset_files",
+    "get_sha256",
     "mirror_folder",
     "missing_dataset",
     "read_source_info",
+    "remove_sha256",
+    "store_sha256",
 ]
 
 SPLITS = ("train", "test")
+
+MAX_FILE_BYTES = 64 << 30
 
 
 class DatasetFiles(NamedTuple):
@@ -153,3 +162,56 @@ def _find_shards(folder: Path, split: str) -> tuple[Path, ...]:
             f"expected {split}-00000-of-N.parquet up to the last of N, without gaps"
         )
     return tuple(shards)
+
+
+def compute_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's current bytes."""
+    with open_regular(path, MAX_FILE_BYTES) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def get_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, cached if its size and modification time have not changed."""
+    known = cached_sha256(path)
+    if known is not None:
+        return known
+    before = path.stat()
+    sha256 = compute_sha256(path)
+    now = path.stat()
+    if (before.st_size, before.st_mtime_ns) == (now.st_size, now.st_mtime_ns):
+        store_sha256(path, sha256)
+    return sha256
+
+
+def store_sha256(path: Path, sha256: str) -> None:
+    """Cache the SHA-256 of a file together with its size and modification time."""
+    stat = path.stat()
+    entry = {"path": str(path), "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+    with suppress(OSError, RecordError):  # without a cache, hashing takes longer
+        file = _cache_file(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, json.dumps({**entry, "sha256": sha256}))
+
+
+def remove_sha256(path: Path) -> None:
+    """Remove the cached SHA-256 of a file."""
+    with suppress(OSError):
+        _cache_file(path).unlink(missing_ok=True)
+
+
+def cached_sha256(path: Path) -> str | None:
+    """Return the cached SHA-256 of a file that has not changed since, or None."""
+    try:
+        entry = read_json(_cache_file(path))
+        stat = path.stat()
+        key = (entry["path"], entry["size"], entry["mtime_ns"])
+        if key == (str(path), stat.st_size, stat.st_mtime_ns) and len(entry["sha256"]) == 64:
+            return str(entry["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # missing or damaged
+    return None
+
+
+def _cache_file(path: Path) -> Path:
+    key = hashlib.sha256(str(path).encode()).hexdigest()[:32]
+    return cache_folder() / "hashes" / f"{key}.json"

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from .._suggestions import suggest_names
 from ..record import InputError
 
-__all__ = ["DATASETS", "ClassSubset", "DatasetInfo", "find_dataset"]
+__all__ = ["DATASETS", "DatasetInfo", "find_dataset"]
 
 Channels = tuple[float, ...]
 

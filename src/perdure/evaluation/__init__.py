@@ -1,14 +1,13 @@
 """Evaluation while training: the `Evaluator` and the objects that configure it."""
 
 from .alarm import Alarm, AlarmTriggered
+from .arguments import EvalTask, Record, Subset
 from .evaluator import Evaluator
-from .executors import Executor, Inline, Worker
-from .gradients import gradient_norm
 from .live import Live
-from .options import EvalTask, Record, Subset
 from .recorder import EvaluationWarning
-from .schedules import Burst, Every, Schedule, burst, every
-from .scores.score import Score
+from .schedules import Burst, Every, Executor, Inline, Schedule, Worker, burst, every
+from .scores import Score
+from .state.weights import gradient_norm
 
 __all__ = [
     "Alarm",

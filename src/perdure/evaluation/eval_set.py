@@ -12,27 +12,25 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset, default_collate, default_convert
 
 from .._display import count_of
+from .arguments import EvalTask, Subset, as_subset
 from .eval_data import (
+    as_examples,
     check_classes,
     check_ids,
     check_labels,
+    check_lengths,
+    collate_examples,
     common_length,
+    is_list_of_examples,
+    is_stream,
     one_line,
+    read_stream,
     refuse_batches,
     sampled_dataset,
     split_batch,
 )
-from .examples.collation import (
-    as_examples,
-    check_lengths,
-    collate_examples,
-    is_list_of_examples,
-    is_stream,
-    read_stream,
-)
-from .options import EvalTask, Subset, as_subset
 from .state.reachable import GENERATORS, RandomGenerator, preserve_generators, reachable
-from .state.trees import as_tensors, leaves, map_tree, take_rows
+from .state.tensors import as_tensors, leaves, map_tree, take_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,28 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .arguments import named_tasks, task_name
+from .arguments import EvalTask, named_tasks, task_name
 from .eval_set import EvalSet
-from .options import EvalTask
 from .state.preserve import preserve_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .arguments import Subset
     from .engine.engine import Engine
-    from .options import Subset
 
 __all__ = ["EvalTasks"]
 
 
 class EvalTasks:
-    """Evaluation data by task.
-
-    Args:
-        subset: which examples are evaluated while training, unless a task has its own.
-        unseen: also evaluate tasks that have not been trained yet.
-        engine: masks the classes of other tasks.
-    """
+    """Evaluation data by task; with `unseen`, tasks are evaluated before they are trained, too."""
 
     def __init__(self, subset: Subset, *, unseen: bool, engine: Engine) -> None:
         self.sets: dict[str, EvalSet] = {}

@@ -8,20 +8,35 @@ from typing import TYPE_CHECKING, Literal
 
 from ..record import Run, config_as_json, open_run
 from .alarm import Alarm, as_alarm
-from .arguments import check_choice, check_integer, refuse_arguments, task_name
+from .arguments import (
+    EvalTask,
+    Record,
+    Subset,
+    as_subset,
+    check_choice,
+    check_integer,
+    refuse_arguments,
+    task_name,
+)
 from .costs.meter import CostMeter
 from .engine.engine import Engine
 from .engine.scoring import Scorer
 from .eval_tasks import EvalTasks
-from .executors import Executor, Inline, Worker, as_executor
 from .lifecycle import Lifecycle, TaskBlock
-from .options import EvalTask, Record, Subset, as_subset
 from .progress import format_evaluator
 from .recorder import Recorder
-from .schedules import Budget, Schedule, as_schedule, task_ends_only
-from .scores.score import Score, as_score
-from .state.model_parts import ModelParts
-from .state.preserve import has_lazy_parameters
+from .schedules import (
+    Budget,
+    Executor,
+    Inline,
+    Schedule,
+    Worker,
+    as_executor,
+    as_schedule,
+    task_ends_only,
+)
+from .scores import Score, as_score
+from .state.preserve import ModelParts, has_lazy_parameters
 from .tracker import RunTracker
 
 if TYPE_CHECKING:
@@ -34,9 +49,9 @@ if TYPE_CHECKING:
     from ..metrics import Summary, SummaryOptions
     from .alarm import Condition
     from .eval_set import EvalSet
-    from .gradients import LossTerm
     from .live import Live
-    from .scores.score import ScoreName
+    from .scores import ScoreName
+    from .state.weights import LossTerm
 
     Model = Callable[..., object]  # an nn.Module, or anything else that can be called
 

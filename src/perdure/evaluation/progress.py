@@ -32,8 +32,7 @@ REFRESH = 0.2  # seconds
 class LiveLine:
     """Shows the live metrics, at most five times per second.
 
-    Args:
-        show: whether to show them; None does on a terminal, except in continuous integration.
+    By default it does on a terminal, except in continuous integration.
     """
 
     def __init__(self, show: bool | None) -> None:
@@ -77,12 +76,7 @@ class LiveLine:
 
 
 class MetricLog:
-    """Passes numbers on to a function of the user's, which leaves training as it was.
-
-    Args:
-        function: `function(values, step)`; None for nowhere.
-        recorder: has the live metrics and the summary, and warns of an error, once.
-    """
+    """Passes numbers on to a function of the user's, if any, which leaves training as it was."""
 
     def __init__(
         self, function: Callable[[dict[str, float], int], object] | None, recorder: Recorder

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from ..record import InputError, RecordError, RunFolder, RunWriter, csv_field, read_input
-from ..record.formats.confusion import format_counts
+from ..record.formats.tables import format_counts
 from ..record.run_metadata import describe_program, scale_as_json
 from ..record.writer import WriterPosition  # noqa: TC001 - msgspec reads the annotation
 from .arguments import convert_state
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..metrics import Summary, SummaryOptions
+    from .arguments import Record
     from .engine.eval_batches import Predictions, Values
     from .eval_set import EvalSet
-    from .options import Record
-    from .scores.score import Score
+    from .scores import Score
 
 __all__ = ["EvaluationWarning", "Recorder"]
 

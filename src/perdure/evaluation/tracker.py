@@ -16,12 +16,11 @@ import numpy as np
 from ..record import RecordError
 from .alarm import AlarmMonitor
 from .arguments import EvaluatorState, check_state
-from .gradients import gradient_norms
 from .progress import LiveLine, MetricLog
 from .schedules import Budget
-from .scores.tokens import TokenScore
+from .scores import TokenScore
 from .state.preserve import preserve_state
-from .state.weights import WeightMonitor
+from .state.weights import WeightMonitor, gradient_norms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,17 +28,17 @@ if TYPE_CHECKING:
     from torch import nn
 
     from .alarm import Alarm
+    from .arguments import Record
     from .costs.meter import CostMeter
     from .engine.engine import Engine
     from .engine.eval_batches import EvalBatches, EvalResult, Predictions, Values
     from .eval_set import EvalSet
     from .eval_tasks import EvalTasks
-    from .gradients import LossTerm
     from .lifecycle import Lifecycle
-    from .options import Record
     from .recorder import Recorder
     from .schedules import Schedule
-    from .state.model_parts import ModelParts
+    from .state.preserve import ModelParts
+    from .state.weights import LossTerm
 
 __all__ = ["RunTracker"]
 

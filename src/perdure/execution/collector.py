@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..record import RecordError, RunFolder
-from ..record.store.run_archive import lock_run, pack_run, remove_run, unpack_run
+from ..record.archive import lock_run, pack_run, remove_run, unpack_run
 from .events import ProgressEvent
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from ..record import RecordError, RunFolder, load_summary
-from ..record.io.append import check_folder
+from ..record.io.folder import check_folder
 from ..training.config import CHECKPOINT_SECONDS, RunConfig
 from .events import ExitEvent, FailureEvent, NoteEvent, ProgressEvent, SuccessEvent
 

@@ -12,7 +12,7 @@ import msgspec
 
 from .. import __version__
 from ..record import RecordError, read_file
-from ..record.store.run_archive import lock_run, pack_run, unpack_run
+from ..record.archive import lock_run, pack_run, unpack_run
 from .events import FailureEvent, NoteEvent
 from .jobs import Job, perform
 

@@ -105,7 +105,7 @@ class _SteppedRun:
     def __init__(self, job: Job, on_event: OnEvent, together: int) -> None:
         import torch
 
-        from ..evaluation.state.random_states import RandomStates
+        from ..evaluation.state.reachable import RandomStates
 
         self.job, self._random_states = job, RandomStates()
         self._steps = perform_stepwise(job, partial(on_event, job), together=together)

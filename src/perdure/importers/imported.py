@@ -1,4 +1,4 @@
-"""ImportedRun: what a reader made of another tool's files, and the run folder it becomes."""
+"""What the user says about results, what a reader makes of them, and the run folder it becomes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..record import InputError, Log, RunFolder
 from ..record.store import remove_stored_run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ..metrics import ScoreScale
@@ -21,16 +21,20 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_SIZES",
     "ONLY_ENDS",
+    "STEPS_ARE_EVALUATIONS",
     "STEPS_ARE_TASKS",
     "Evaluation",
+    "ImportOptions",
     "ImportedRun",
     "check_output",
+    "drop_examples",
     "has_only_ends",
     "write_run",
 ]
 
 # Notes on what many tools do not write down.
 STEPS_ARE_TASKS = "the number of training iterations is not known: steps count tasks"
+STEPS_ARE_EVALUATIONS = "the number of training iterations is not known: steps count evaluations"
 NO_SIZES = "the number of test examples per task is not known: n is empty"
 ONLY_ENDS = (
     "every task was evaluated only at the ends of tasks: metrics of what happens during training "
@@ -38,6 +42,33 @@ ONLY_ENDS = (
 )
 
 PREFIX = ".importing-"  # hidden, so that no command takes it for a run
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """What the user says about the results; a reader uses what its files do not say.
+
+    Attributes:
+        order: names in the order of learning: tasks, or the checkpoints of a sequence. A reader
+            that needs it raises without it: an order is never guessed.
+        control: tasks that are evaluated but never trained.
+        columns: the name of the column in the file, by our name (step, trained, tested, score, n).
+        metric: which score to read, if the files have several.
+        percent: whether scores are in percent; None if the reader knows or finds out.
+        lower_is_better: the scores in tables and trackers are losses or errors.
+        config: entries of the run's config, which replace those found in the files.
+    """
+
+    order: tuple[str, ...] = ()
+    control: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    metric: str | None = None
+    percent: bool | None = None
+    lower_is_better: bool = False
+    config: Mapping[str, object] = field(default_factory=dict)
+
+
+DEFAULT_OPTIONS = ImportOptions()
 
 
 class Evaluation(NamedTuple):
@@ -51,6 +82,14 @@ class Evaluation(NamedTuple):
     kind: Literal["initial", "probe", "full"] = "full"
     correct: Sequence[bool] | None = None
     ids: Sequence[int] | None = None
+
+
+def drop_examples(evaluation: Evaluation) -> Evaluation:
+    """Return an evaluation with its score instead of the result of each example."""
+    if evaluation.correct is None:
+        return evaluation
+    right, n = sum(evaluation.correct), len(evaluation.correct)
+    return evaluation._replace(score=right / n, n=n, correct=None, ids=None)
 
 
 @dataclass(kw_only=True)

@@ -13,28 +13,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..record.io.files import InputError, open_regular
-from .frameworks.avalanche_tags import is_accuracy, parse_tag, run_from_scalars
-from .protobuf import BYTES, FIXED32, FIXED64, VARINT, as_signed, read_fields
-from .trackers.rows import TrackerRow, make_run
+from ..record.io.text import first_few
+from .files import BYTES, FIXED32, FIXED64, VARINT, as_signed, read_fields
+from .frameworks.avalanche import is_accuracy, parse_tag, run_from_scalars
+from .tracker_rows import TrackerRow, make_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from io import BufferedReader
     from pathlib import Path
 
-    from .imported import ImportedRun
-    from .options import ImportOptions
-    from .protobuf import Field
+    from .files import Field
+    from .imported import ImportedRun, ImportOptions
 
-__all__ = [
-    "Scalar",
-    "find_event_files",
-    "is_event_file",
-    "iter_scalars",
-    "read",
-    "read_scalars",
-    "recognize",
-]
+__all__ = ["iter_scalars", "read", "recognize"]
 
 MAX_FILE = 8 << 30  # bytes; images make event files large, and are skipped
 MAX_RECORD = 1 << 20  # bytes of a record that is decoded; one with a scalar has some hundred
@@ -100,21 +92,6 @@ def _avalanche_scalars(path: Path) -> dict[str, list[tuple[int, float]]]:
     return by_tag if any(map(is_accuracy, by_tag)) else {}
 
 
-def read_scalars(path: Path) -> tuple[list[Scalar], list[str]]:
-    """Return the scalars of an event file, or of all files in a folder, and notes on them.
-
-    Raises InputError if a file is broken or the steps of a tag go back, as they do where two runs
-    wrote to one folder.
-    """
-    notes: list[str] = []
-    scalars = []
-    for scalar in _iter_run(find_event_files(path), notes):
-        scalars.append(scalar)
-        if len(scalars) > MAX_SCALARS:
-            raise InputError(f"{path}: more than {MAX_SCALARS} scalars, expected fewer")
-    return scalars, notes
-
-
 def _iter_run(files: Sequence[Path], notes: list[str]) -> Iterator[Scalar]:
     """Yield the scalars of the files of one run; the steps of a tag never go back."""
     last: dict[str, int] = {}
@@ -155,7 +132,7 @@ def find_event_files(path: Path) -> list[Path]:
         return files
     below = sorted({file.parent for file in path.glob("*/*tfevents*")})
     if below:
-        named = ", ".join(str(folder) for folder in below[:3]) + (", …" if len(below) > 3 else "")
+        named = first_few([str(folder) for folder in below], 3)
         raise InputError(
             f"{path}: no event files here but in {len(below)} folders below it, expected the "
             f"folder of one run: {named}"
@@ -204,7 +181,6 @@ def _read_records(file: BufferedReader, path: Path, notes: list[str]) -> Iterato
 
 
 def _parse_event(message: bytes) -> Iterator[Scalar]:
-    """Yield the scalars of an Event."""
     wall_time, step, summaries = 0.0, 0, []
     for field in read_fields(message):
         if field.number == WALL_TIME and field.wire == FIXED64:

@@ -1,32 +1,43 @@
-"""The summary of several runs of one method: means over seeds, with SDs and intervals."""
+"""Several runs: means over the seeds of a method, with SDs and intervals, and methods compared.
+
+Methods are compared by one metric: means over seeds, ranks, pairwise tests and letters.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from .._display import make_frame, make_polars
-from ..stats import VarianceComponents, mean_over_seeds, variance_components
-from .criteria import check_criteria_scale, clstability_of, criteria_weights
-from .functional.value import UndefinedMetricError
-from .registry import display_name, find_metric
-from .summary_types import drop_other_ids, notes_about, render_html, render_text, to_list
+from ..stats import (
+    Comparison,
+    compare_pairs,
+    find_pair_test,
+    mean_over_seeds,
+    mean_ranks,
+    significance_letters,
+    variance_components,
+)
+from .functional.common import UndefinedMetricError
+from .registry import better_direction, find_metric
+from .score_matrix import ACCURACY, ScoreScale
+from .summary_options import check_criteria_scale, clstability_of, criteria_weights
+from .summary_types import RunsSummary, to_list
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    import polars as pl
-    from pandas import DataFrame
-
-    from ..stats import IntervalMethod, MeanOverSeeds
-    from .score_matrix import ScoreScale
+    from ..stats import IntervalMethod, MeanOverSeeds, PairTestName
     from .summary_types import Summary
 
+    Seed = int | str
+
 __all__ = [
-    "RunsSummary",
+    "MethodsComparison",
+    "common_seeds",
+    "compare_methods",
     "describe_components",
     "mean_of_metric",
     "note_equal_runs",
@@ -34,93 +45,6 @@ __all__ = [
 ]
 
 MAIN_METRICS = ("acc", "bwt", "forgetting.best", "min_acc")
-RECORD_COLUMNS = ("id", "mean", "sd", "low", "high", "runs", "name")
-
-
-@dataclass
-class RunsSummary:
-    """Means over runs; `sd` is the sample SD, `intervals` are those of the mean over seeds.
-
-    A metric is defined here if it is defined in every run. If the runs are in several task orders,
-    `components` tells the variance over orders from that over seeds, and the intervals are those of
-    the mean over new orders and seeds. `seeds` has the seed of each run if all are known.
-    """
-
-    tasks: tuple[str, ...]
-    runs: list[Summary]
-    metrics: dict[str, float] = field(default_factory=dict)
-    sd: dict[str, float] = field(default_factory=dict)
-    undefined: dict[str, str] = field(default_factory=dict)
-    curves: dict[str, list[float | None]] = field(default_factory=dict)
-    per_task: dict[str, list[float | None]] = field(default_factory=dict)
-    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
-    components: dict[str, VarianceComponents] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    seeds: list[int | str] = field(default_factory=list)
-
-    @property
-    def control(self) -> tuple[str, ...]:
-        """The names of the tasks that are evaluated but never trained."""
-        return self.runs[0].control
-
-    def tasks_of(self, id_: str) -> tuple[str, ...]:
-        """Return the tasks that the values per task of a metric belong to."""
-        return self.control if find_metric(id_).input == "control" else self.tasks
-
-    def keep_only(self, ids: Sequence[str]) -> None:
-        """Drop everything that does not belong to the given ids, in each run too."""
-        drop_other_ids(self, ids)
-        for run in self.runs:
-            run.keep_only(ids)
-        self.notes = notes_about(self.notes, ids)
-
-    def __repr__(self) -> str:
-        title = f"Mean over {len(self.runs)} runs of {len(self.tasks)} tasks"
-        details = {
-            id_: f"SD {self.sd[id_]:.4f}  {low:.4f} to {high:.4f}"
-            for id_, (low, high) in self.intervals.items()
-        }
-        scale = self.runs[0].scale
-        return render_text(title, self.metrics, scale, details, self.undefined, self.notes)
-
-    def _repr_html_(self) -> str:
-        ends = {
-            id_: f"{low:.4f} to {high:.4f}, SD {self.sd[id_]:.4f}"
-            for id_, (low, high) in self.intervals.items()
-        }
-        return render_html(self.metrics, self.runs[0].scale, ends, self.undefined, self.notes)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain lists and numbers, ready for JSON."""
-        plain = dict(vars(self))
-        plain |= {"tasks": list(self.tasks), "control": list(self.control)}
-        plain["runs"] = [run.to_dict() for run in self.runs]
-        plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
-        plain["components"] = {id_: _plain(parts) for id_, parts in self.components.items()}
-        return plain
-
-    def to_records(self) -> list[dict[str, object]]:
-        """Return a row per metric: its id, mean, SD, interval over seeds and name."""
-        return [
-            {
-                "id": id_,
-                "mean": mean,
-                "sd": self.sd.get(id_),
-                "low": self.intervals[id_][0] if id_ in self.intervals else None,
-                "high": self.intervals[id_][1] if id_ in self.intervals else None,
-                "runs": len(self.runs),
-                "name": display_name(find_metric(id_), self.runs[0].scale),
-            }
-            for id_, mean in self.metrics.items()
-        ]
-
-    def to_pandas(self) -> DataFrame:
-        """Return the means over seeds as a pandas table with a row per id."""
-        return make_frame(self.to_records(), RECORD_COLUMNS, ["id"])
-
-    def to_polars(self) -> pl.DataFrame:
-        """Return the means over seeds as a polars table with a row per id."""
-        return make_polars(self.to_records(), RECORD_COLUMNS)
 
 
 def summary_of_runs(
@@ -239,10 +163,6 @@ def describe_components(summary: RunsSummary) -> str:
     return f"{first.orders} task orders: {'; '.join(told)}"
 
 
-def _plain(parts: VarianceComponents) -> dict[str, float | int | bool | None]:
-    return {k: None if v != v else v for k, v in parts._asdict().items()}
-
-
 def mean_of_metric(
     id_: str,
     values: Sequence[float],
@@ -273,3 +193,104 @@ def _means(per_run: list[dict[str, list[float | None]]]) -> dict[str, list[float
             values = np.array([run[name] for run in per_run], dtype=np.float64)  # None becomes NaN
             means[name] = to_list(values.mean(axis=0))
     return means
+
+
+@dataclass(frozen=True)
+class MethodsComparison:
+    """The comparison of several methods by one metric.
+
+    `means` are over all seeds of a method. `ranks`, and `pairs` of a paired test, are over `seeds`,
+    those that all methods have. Methods that share a letter are not distinguishable; there are no
+    letters if no pair was tested or all methods were compared with one of them, `against`.
+    """
+
+    id: str
+    better: Literal["higher", "lower"]
+    seeds: tuple[Seed, ...]
+    means: dict[str, MeanOverSeeds]
+    ranks: dict[str, float]
+    pairs: dict[tuple[str, str], Comparison]
+    letters: dict[str, str]
+    against: str | None = None
+
+    @property
+    def best_first(self) -> list[str]:
+        """The names of the methods, ordered by their means."""
+        sign = 1 if self.better == "lower" else -1
+        return sorted(self.means, key=lambda name: sign * self.means[name].mean)
+
+    def mark(self, name: str) -> str:
+        """Return the letters of a method, or a star if it differs from `against`."""
+        if self.against is None:
+            return self.letters.get(name, "")
+        pair = self.pairs.get((name, self.against))
+        return "*" if pair is not None and pair.distinguishable else ""
+
+
+def compare_methods(
+    id_: str,
+    methods: Mapping[str, Mapping[Seed, float]],
+    *,
+    scale: ScoreScale = ACCURACY,
+    alpha: float = 0.05,
+    interval: IntervalMethod = "t",
+    level: float = 0.95,
+    test: PairTestName = "t",
+    unpaired: bool = False,
+    against: str | None = None,
+) -> MethodsComparison:
+    """Return how methods compare by the metric `id_`.
+
+    Args:
+        id_: id of the metric.
+        methods: for each method, its value on every seed.
+        scale: range and direction of the scores.
+        alpha: methods are distinguishable where p after Holm's correction is below it.
+        interval: method of the intervals of the means over seeds.
+        level: confidence level of these intervals, and of those of the differences.
+        test: name of the test, see `compare_pairs`.
+        unpaired: whether to use all seeds of each method instead of those in common.
+        against: compare all others with this method only.
+
+    Example:
+        >>> er, naive = {0: 0.8, 1: 0.9, 2: 0.7}, {0: 0.2, 1: 0.31}
+        >>> result = compare_methods("acc", {"er": er, "naive": naive})
+        >>> result.seeds, result.ranks, result.letters
+        ((0, 1), {'er': 1.0, 'naive': 2.0}, {'er': 'a', 'naive': 'b'})
+    """
+    paired = find_pair_test(test, unpaired=unpaired).paired
+    seeds = common_seeds(methods)
+    if paired and not seeds:
+        raise ValueError(f"methods have no seed in common: {', '.join(methods)}")
+    means = {
+        name: mean_of_metric(id_, list(values.values()), scale, method=interval, level=level)
+        for name, values in methods.items()
+    }
+    tested = {
+        name: [values[seed] for seed in (seeds if paired else values)]
+        for name, values in methods.items()
+    }
+    pairs = compare_pairs(
+        tested, alpha=alpha, test=test, unpaired=unpaired, against=against, level=level
+    )
+    better = better_direction(id_, scale)
+    ranks: dict[str, float] = {}
+    if seeds:
+        common = {name: [values[seed] for seed in seeds] for name, values in methods.items()}
+        ranks = mean_ranks(common, lower_is_better=better == "lower")
+    result = MethodsComparison(id_, better, seeds, means, ranks, pairs, {}, against)
+    if against is None and any(pair.p is not None for pair in pairs.values()):
+        different = [names for names, pair in pairs.items() if pair.distinguishable]
+        result.letters.update(significance_letters(result.best_first, different))
+    return result
+
+
+def common_seeds(methods: Mapping[str, Mapping[Seed, object]]) -> tuple[Seed, ...]:
+    """Return the seeds that every method has, in the order of the first.
+
+    Example:
+        >>> common_seeds({"er": {2: "a", 0: "b", 1: "c"}, "ewc": {0: "d", 2: "e"}})
+        (2, 0)
+    """
+    first, *others = methods.values()
+    return tuple(seed for seed in first if all(seed in values for values in others))

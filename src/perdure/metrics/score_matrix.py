@@ -1,24 +1,24 @@
-"""A checked matrix of scores, the scale of its scores and what is known about its tasks."""
+"""Checked scores at task ends: the matrix of learned tasks, those of control tasks, their scale."""
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from .._display import format_block
-from .._html import render_heatmap
-from .functional.checks import class_counts, counts, square, vector
+from .._display import format_block, render_heatmap
+from .functional.common import class_counts, counts, square, vector
 from .functional.rescaled import Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ACCURACY", "ScoreMatrix", "ScoreScale"]
+    from .stream import PerExample
+
+__all__ = ["ACCURACY", "ControlScores", "ScoreMatrix", "ScoreScale"]
 
 ZERO_UPPER = (
     "the upper triangle is all zeros, which usually means that unseen tasks were never evaluated; "
@@ -45,8 +45,8 @@ class ScoreScale:
     low: float = 0.0
     high: float = 1.0
     lower_is_better: bool = False
-    name: str = dataclasses.field(default="", compare=False)
-    percent: bool = dataclasses.field(default=False, compare=False)
+    name: str = field(default="", compare=False)
+    percent: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -211,9 +211,9 @@ class ScoreMatrix:
             self._set_vector(reference)
         if self.classes is not None:
             self._set("classes", class_counts(self.classes, len(r)))
-        for field in ("sizes", "learned_sizes"):
-            if getattr(self, field) is not None:
-                self._set(field, counts(getattr(self, field), len(r), "test-set size"))
+        for name in ("sizes", "learned_sizes"):
+            if getattr(self, name) is not None:
+                self._set(name, counts(getattr(self, name), len(r), "test-set size"))
         if self.setting is not None and self.setting not in get_args(Setting):
             raise ValueError(f"setting is {self.setting!r}, expected class, task or domain")
 
@@ -244,3 +244,68 @@ def _check_names(tasks: Sequence[str], count: int) -> tuple[str, ...]:
     if len(names) != count or len(set(names)) != count:
         raise ValueError(f"task names must be {count} unique names, got {list(names)}")
     return names
+
+
+@dataclass(frozen=True, eq=False)
+class ControlScores:
+    """Scores of the tasks that are evaluated but never trained.
+
+    Args:
+        tasks: their names.
+        initial: the score on each of them before training; NaN where not measured.
+        scores: a row per task that was trained, or one row for a stream without boundaries, with
+            the score on each control task at its end; NaN where not measured.
+        per_example: which examples of a task were right, where that is known. Step 0 is the
+            evaluation before training, step k + 1 the one of row k, on the same examples.
+        scale: range and direction of the scores; accuracies by default.
+
+    Example:
+        >>> control = ControlScores(["mmlu"], initial=[0.5], scores=[[0.4], [0.45]])
+        >>> control.scores[-1] - control.initial
+        array([-0.05])
+    """
+
+    tasks: tuple[str, ...]
+    initial: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    per_example: Mapping[str, PerExample] = field(default_factory=dict)
+    scale: ScoreScale = ACCURACY
+
+    if TYPE_CHECKING:  # arguments are converted: their types are wider than those of the fields
+
+        def __init__(
+            self,
+            tasks: Sequence[str],
+            initial: ArrayLike,
+            scores: ArrayLike,
+            per_example: Mapping[str, PerExample] | None = None,
+            scale: ScoreScale = ACCURACY,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        tasks = tuple(str(task) for task in self.tasks)
+        initial = np.array(self.initial, dtype=np.float64)
+        scores = np.array(self.scores, dtype=np.float64)
+        if not tasks or len(set(tasks)) < len(tasks):
+            raise ValueError(f"control tasks are {list(tasks)}, expected one or more unique names")
+        shape = (len(scores), len(tasks))
+        if initial.shape != shape[1:] or scores.shape != shape or not len(scores):
+            raise ValueError(
+                f"{len(tasks)} control tasks have initial scores of shape {initial.shape} and "
+                f"scores of shape {scores.shape}, expected {shape[1:]} and (ends, {len(tasks)})"
+            )
+        self.scale.check(initial, lambda k: f"initial score of task {tasks[k]!r}")
+        self.scale.check(scores, lambda k: f"score of task {tasks[k % len(tasks)]!r}")
+        for name, value in (("tasks", tasks), ("initial", initial), ("scores", scores)):
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "per_example", dict(self.per_example or {}))
+
+    def __repr__(self) -> str:
+        title = f"ControlScores of {len(self.tasks)} tasks, {self.scale.label}"
+        rows = [
+            [task, f"initial {first:.3f}", f"final {last:.3f}"]
+            for task, first, last in zip(self.tasks, self.initial, self.scores[-1], strict=True)
+        ]
+        return format_block(title, rows)

@@ -8,31 +8,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .criteria import check_criteria_scale, clscore_of, criteria_weights
 from .functional.accuracy import fixed_curve
-from .functional.checks import not_measured
+from .functional.common import UndefinedMetricError, Value, not_measured
 from .functional.forgetting import forgetting_matrix
-from .functional.value import UndefinedMetricError, Value
-from .intervals.summary_intervals import (
+from .registry import METRICS, parse_id
+from .registry.metric import NEEDS, Metric
+from .run_intervals import (
     add_accuracy_intervals,
     add_control_intervals,
     add_example_intervals,
     add_stream_intervals,
 )
-from .registry import METRICS, parse_id
-from .registry.metric import NEEDS, Metric
 from .score_matrix import ACCURACY, REFERENCES, ZERO_UPPER, ScoreMatrix, ScoreScale
 from .stream import Stream
-from .summary_types import CURVE_NAMES, Summary, SummaryOptions, to_list
+from .summary_options import SummaryOptions, check_criteria_scale, clscore_of, criteria_weights
+from .summary_types import CURVE_NAMES, Summary, to_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from .control_scores import ControlScores
     from .functional.costs import Costs
-    from .per_example import PerExample
+    from .score_matrix import ControlScores
+    from .stream import PerExample
 
     ValueAndCurve = tuple[Value, NDArray[np.float64] | None]
 

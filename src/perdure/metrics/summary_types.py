@@ -1,4 +1,4 @@
-"""The result of a summary and the options it is computed with."""
+"""The results of summaries: of one run, and of several runs of one method."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
-from .._display import count_of, format_block, make_frame, make_polars
-from .._html import render_table
-from .registry import METRICS, better_direction, display_name, find_metric, format_id, parse_id
+from .._display import count_of, format_block, make_frame, make_polars, render_table
+from .registry import METRICS, better_direction, display_name, find_metric, parse_id
 from .score_matrix import ACCURACY, ScoreScale
 
 if TYPE_CHECKING:
@@ -19,7 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pandas import DataFrame
 
-__all__ = ["Summary", "SummaryOptions", "options_for"]
+    from ..stats import VarianceComponents
+
+__all__ = ["RunsSummary", "Summary"]
 
 PRINTED_IDS = (
     "acc", "acc.learning", "bwt", "forgetting.best", "fwt.gem", "retention",
@@ -27,73 +28,9 @@ PRINTED_IDS = (
 )  # fmt: skip
 MAX_PRINTED = 10  # metrics
 RECORD_COLUMNS = ("id", "value", "low", "high", "name")
+RUNS_COLUMNS = ("id", "mean", "sd", "low", "high", "runs", "name")
 MAX_NOTES = 3
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names that the papers give them
-
-
-@dataclass(frozen=True)
-class SummaryOptions:
-    """How to summarise a run.
-
-    Args:
-        windows: windows of wf and wp in evaluations; None is the window of all evaluations.
-        beta: number of batches per task in lca.
-        epsilon: the factor of ce.
-        weights: weights of the criteria of clscore, by the paper's names or by id.
-        level: confidence level of the intervals.
-        only: ids to compute; None for all of them.
-        intervals: whether to compute intervals and biases, which take most of the time. A
-            comparison of several runs does not need them.
-        curves: whether to compute the value of each metric after each task too.
-    """
-
-    windows: tuple[int | None, ...] = (10, 100, None)
-    beta: int = 10
-    epsilon: float = 1.0
-    weights: Mapping[str, float] | None = None
-    level: float = 0.95
-    only: frozenset[str] | None = None
-    intervals: bool = True
-    curves: bool = True
-
-    def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise ValueError(f"confidence level must lie between 0 and 1, got {self.level}")
-
-    def ids_of(self, base: str) -> list[str]:
-        """Return the ids under which the metric of one row is computed.
-
-        Example:
-            >>> SummaryOptions().ids_of("wf"), SummaryOptions().ids_of("acc")
-            (['wf10', 'wf100', 'wfall'], ['acc'])
-        """
-        match METRICS[base].parameter:
-            case "window":
-                return [format_id(base, window) for window in self.windows]
-            case "beta":
-                return [format_id(base, self.beta)]
-        return [base]
-
-
-def options_for(ids: Iterable[str]) -> SummaryOptions:
-    """Return the options that compute the given ids only, without intervals.
-
-    `wf5` adds a window of 5 evaluations, `lca5` sets `beta` to 5.
-
-    Example:
-        >>> options = options_for(["acc", "wf5", "lca3"])
-        >>> options.windows, options.beta
-        ((5, 10, 100, None), 3)
-    """
-    arguments = [parse_id(id_).arguments for id_ in ids]
-    windows = [given["window"] for given in arguments if given.get("window")]
-    betas = [given["beta"] for given in arguments if "beta" in given]
-    return SummaryOptions(
-        windows=tuple(dict.fromkeys((*windows, *SummaryOptions.windows))),
-        beta=SummaryOptions.beta if not betas or betas[0] is None else betas[0],
-        only=frozenset(ids),
-        intervals=False,
-    )
 
 
 @dataclass
@@ -137,12 +74,10 @@ class Summary:
     def __repr__(self) -> str:
         control = f" and {count_of(len(self.control), 'control task')}" if self.control else ""
         title = f"Summary of {count_of(len(self.tasks), 'task')}{control}"
-        ends = {id_: f"{low:.4f} to {high:.4f}" for id_, (low, high) in self.intervals.items()}
-        return render_text(title, self.metrics, self.scale, ends, self.undefined, self.notes)
+        return _render_text(title, self, self.scale, _ends(self))
 
     def _repr_html_(self) -> str:
-        ends = {id_: f"{low:.4f} to {high:.4f}" for id_, (low, high) in self.intervals.items()}
-        return render_html(self.metrics, self.scale, ends, self.undefined, self.notes)
+        return _render_html(self, self.scale, _ends(self))
 
     def to_dict(self) -> dict[str, object]:
         """Return plain lists and numbers, ready for JSON."""
@@ -155,14 +90,12 @@ class Summary:
         """Return a row per metric: its id, value, interval and name."""
         return [
             {
-                "id": id_,
-                "value": value,
-                "low": self.intervals[id_][0] if id_ in self.intervals else None,
-                "high": self.intervals[id_][1] if id_ in self.intervals else None,
+                "id": id_, "value": value, "low": low, "high": high,
                 "name": display_name(find_metric(id_), self.scale),
             }
             for id_, value in self.metrics.items()
-        ]
+            for low, high in [self.intervals.get(id_, (None, None))]
+        ]  # fmt: skip
 
     def to_pandas(self) -> DataFrame:
         """Return the metrics as a pandas table with a row per id."""
@@ -173,26 +106,99 @@ class Summary:
         return make_polars(self.to_records(), RECORD_COLUMNS)
 
 
-def render_text(
-    title: str,
-    metrics: Mapping[str, float],
-    scale: ScoreScale,
-    details: Mapping[str, str],
-    undefined: Mapping[str, str],
-    notes: Sequence[str],
+@dataclass
+class RunsSummary:
+    """Means over runs; `sd` is the sample SD, `intervals` are those of the mean over seeds.
+
+    A metric is defined here if it is defined in every run. If the runs are in several task orders,
+    `components` tells the variance over orders from that over seeds, and the intervals are those of
+    the mean over new orders and seeds. `seeds` has the seed of each run if all are known.
+    """
+
+    tasks: tuple[str, ...]
+    runs: list[Summary]
+    metrics: dict[str, float] = field(default_factory=dict)
+    sd: dict[str, float] = field(default_factory=dict)
+    undefined: dict[str, str] = field(default_factory=dict)
+    curves: dict[str, list[float | None]] = field(default_factory=dict)
+    per_task: dict[str, list[float | None]] = field(default_factory=dict)
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    components: dict[str, VarianceComponents] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    seeds: list[int | str] = field(default_factory=list)
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        """The names of the tasks that are evaluated but never trained."""
+        return self.runs[0].control
+
+    def tasks_of(self, id_: str) -> tuple[str, ...]:
+        """Return the tasks that the values per task of a metric belong to."""
+        return self.control if find_metric(id_).input == "control" else self.tasks
+
+    def keep_only(self, ids: Sequence[str]) -> None:
+        """Drop everything that does not belong to the given ids, in each run too."""
+        drop_other_ids(self, ids)
+        for run in self.runs:
+            run.keep_only(ids)
+        self.notes = notes_about(self.notes, ids)
+
+    def __repr__(self) -> str:
+        title = f"Mean over {len(self.runs)} runs of {len(self.tasks)} tasks"
+        details = {id_: f"SD {self.sd[id_]:.4f}  {ends}" for id_, ends in _ends(self).items()}
+        return _render_text(title, self, self.runs[0].scale, details)
+
+    def _repr_html_(self) -> str:
+        details = {id_: f"{ends}, SD {self.sd[id_]:.4f}" for id_, ends in _ends(self).items()}
+        return _render_html(self, self.runs[0].scale, details)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain lists and numbers, ready for JSON."""
+        plain = dict(vars(self))
+        plain |= {"tasks": list(self.tasks), "control": list(self.control)}
+        plain["runs"] = [run.to_dict() for run in self.runs]
+        plain["intervals"] = {id_: list(ends) for id_, ends in self.intervals.items()}
+        plain["components"] = {
+            id_: {
+                name: None if value != value else value for name, value in parts._asdict().items()
+            }
+            for id_, parts in self.components.items()
+        }
+        return plain
+
+    def to_records(self) -> list[dict[str, object]]:
+        """Return a row per metric: its id, mean, SD, interval over seeds and name."""
+        return [
+            {
+                "id": id_, "mean": mean, "sd": self.sd.get(id_), "low": low, "high": high,
+                "runs": len(self.runs), "name": display_name(find_metric(id_), self.runs[0].scale),
+            }
+            for id_, mean in self.metrics.items()
+            for low, high in [self.intervals.get(id_, (None, None))]
+        ]  # fmt: skip
+
+    def to_pandas(self) -> DataFrame:
+        """Return the means over seeds as a pandas table with a row per id."""
+        return make_frame(self.to_records(), RUNS_COLUMNS, ["id"])
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the means over seeds as a polars table with a row per id."""
+        return make_polars(self.to_records(), RUNS_COLUMNS)
+
+
+def _ends(summary: Summary | RunsSummary) -> dict[str, str]:
+    return {id_: f"{low:.4f} to {high:.4f}" for id_, (low, high) in summary.intervals.items()}
+
+
+def _render_text(
+    title: str, summary: Summary | RunsSummary, scale: ScoreScale, details: Mapping[str, str]
 ) -> str:
     """Return the metrics that papers report as aligned lines, and how many others there are."""
+    metrics, undefined, notes = summary.metrics, summary.undefined, summary.notes
     ids = list(metrics)
     if len(ids) > MAX_PRINTED:
         ids = [id_ for id_ in PRINTED_IDS if id_ in metrics] or ids[:MAX_PRINTED]
-    arrows = {"higher": "↑", "lower": "↓"}
-    rows = [
-        [
-            id_, arrows[better_direction(id_, scale)], f"{metrics[id_]:.4f}", details.get(id_, ""),
-            display_name(find_metric(id_), scale),
-        ]
-        for id_ in ids
-    ]  # fmt: skip
+    rows = _rows(metrics, ids, scale, details)
     if not any(row[3] for row in rows):
         rows = [[*row[:3], row[4]] for row in rows]
     footer = [f"note: {note}" for note in notes[:MAX_NOTES]]
@@ -203,30 +209,30 @@ def render_text(
     return format_block(title, rows, [*(["; ".join(others)] if others else []), *footer])
 
 
-def render_html(
-    metrics: Mapping[str, float],
-    scale: ScoreScale,
-    ends: Mapping[str, str],
-    undefined: Mapping[str, str],
-    notes: Sequence[str],
+def _render_html(
+    summary: Summary | RunsSummary, scale: ScoreScale, details: Mapping[str, str]
 ) -> str:
     """Return a table of the metrics for a notebook, with the undefined ones folded away."""
-    rows = [
-        [
-            id_,
-            {"higher": "↑", "lower": "↓"}[better_direction(id_, scale)],
-            f"{value:.4f}",
-            ends.get(id_, ""),
-            display_name(find_metric(id_), scale),
-        ]
-        for id_, value in metrics.items()
-    ]
+    rows = _rows(summary.metrics, summary.metrics, scale, details)
     parts = [render_table(["id", "", "value", "95% interval", "name"], rows, right={2, 3})]
-    if undefined:
+    if undefined := summary.undefined:
         reasons = render_table(["undefined", "because"], [*map(list, undefined.items())])
         parts.append(f"<details><summary>{len(undefined)} undefined</summary>{reasons}</details>")
-    parts += [f"<p>{escape(note)}</p>" for note in notes]
+    parts += [f"<p>{escape(note)}</p>" for note in summary.notes]
     return "\n".join(parts)
+
+
+def _rows(
+    metrics: Mapping[str, float], ids: Iterable[str], scale: ScoreScale, details: Mapping[str, str]
+) -> list[list[str]]:
+    arrows = {"higher": "↑", "lower": "↓"}
+    return [
+        [
+            id_, arrows[better_direction(id_, scale)], f"{metrics[id_]:.4f}", details.get(id_, ""),
+            display_name(find_metric(id_), scale),
+        ]
+        for id_ in ids
+    ]  # fmt: skip
 
 
 def drop_other_ids(summary: object, ids: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from ..record import InputError
-from ._check import check_integer, check_options, check_shape
+from .registry import check_integer, check_options, check_shape
 
 __all__ = ["efficientnet_b1"]
 

@@ -1,7 +1,8 @@
-"""A network in two parts, body and head, with a shared head or one head per task."""
+"""A network in two parts, body and head, and how it is built from what a factory returns."""
 
 from __future__ import annotations
 
+import inspect
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -9,17 +10,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .._extras import import_user_attribute
+from ..evaluation.state.preserve import has_lazy_parameters, preserve_state
 from ..record import InputError
-from ._check import check_integer
+from .registry import MODELS, check_input_shape, check_integer, check_integers, unknown_model
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["HIDDEN", "Network"]
+__all__ = ["HIDDEN", "Network", "build", "find_factory"]
 
 # The score of a hidden class. A power of two is exact in every float format. It is finite, so that
 # its softmax is 0 but the loss stays a number even if every class is hidden.
 HIDDEN = -32768.0
+INPUT_SEED = 0  # of the random inputs that a new network is tried with
 
 
 class Network(nn.Module):
@@ -151,3 +155,199 @@ class Network(nn.Module):
 def _heads(head: nn.Module) -> list[nn.Linear]:
     """Return the heads of the tasks; empty if there is a shared head."""
     return list(head) if isinstance(head, nn.ModuleList) else []  # type: ignore[arg-type]
+
+
+def build(
+    name: str,
+    shape: tuple[int, ...],
+    outputs: int,
+    *,
+    heads: Sequence[int] | None = None,
+    mask_unseen: bool = False,
+    tokens: bool = False,
+    **options: object,
+) -> Network:
+    """Return a network with its last `nn.Linear` as the head.
+
+    Weights are drawn from PyTorch's global generator: seed it first. With one head per task, each
+    head gets the rows that the factory drew for its classes, so that training starts from the same
+    weights as with a shared head.
+
+    Args:
+        name: one of `MODELS`, or "module:factory" for your own, which is called as
+            `factory(shape, outputs, **options)`.
+        shape: channels, height and width of the images, or the number of features or tokens.
+        outputs: the number of classes.
+        heads: the number of classes of each task, for one head per task; None for a shared head.
+        mask_unseen: hide the classes of tasks that were not opened yet.
+        tokens: the inputs are tokens, whole numbers from 0.
+        options: hyperparameters of the factory.
+
+    Example:
+        >>> network = build("mlp", (1, 28, 28), 10, heads=[2, 2, 2, 2, 2], hidden=[100])
+        >>> network.head[0]
+        Linear(in_features=100, out_features=2, bias=True)
+        >>> network(torch.zeros(3, 1, 28, 28), 4).shape
+        torch.Size([3, 10])
+    """
+    shape, outputs = check_input_shape(shape), check_integer("outputs", outputs)
+    sizes = None if heads is None else check_integers("heads", heads)
+    if sizes is not None and sum(sizes) != outputs:
+        raise InputError(
+            f"heads is {list(sizes)}, {sum(sizes)} classes in total, expected {outputs} outputs"
+        )
+    network = _call_factory(name, shape, outputs, options)
+    examples = _make_inputs(network, shape, tokens=tokens)
+    _check_scores(network, name, examples, outputs)
+    body, head = _separate_head(network, examples, outputs)
+    if sizes is not None:
+        if not isinstance(head, nn.Linear):
+            raise InputError(
+                f"model {name!r} does not end in an nn.Linear with {outputs} outputs, which one "
+                "head per task requires; use another model, or a shared head"
+            )
+        head = _split_head(head, sizes)
+    return Network(body, head, outputs, mask_unseen=mask_unseen)
+
+
+def _make_inputs(network: nn.Module, shape: tuple[int, ...], *, tokens: bool) -> Tensor:
+    """Return two random examples, without using the global generator."""
+    generator = torch.Generator().manual_seed(INPUT_SEED)
+    images = torch.rand(2, *shape, generator=generator, device="cpu")
+    like: Tensor = next(network.parameters(), images)
+    if tokens:  # every vocabulary has the first token
+        return torch.zeros(2, *shape, dtype=torch.int64, device=like.device)
+    return images.to(like.device, like.dtype)
+
+
+def _check_scores(network: nn.Module, name: str, examples: Tensor, outputs: int) -> None:
+    """Raise unless the network returns one score per example and class."""
+    try:
+        if has_lazy_parameters(network):  # its first forward pass initializes it
+            modes = [(module, module.training) for module in network.modules()]
+            with torch.no_grad():
+                network.eval()(examples)
+            for module, mode in modes:  # a frozen part may be in evaluation mode
+                module.training = mode
+        with preserve_state(network):
+            scores = network(examples)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InputError(
+            f"model {name!r} fails for inputs of {tuple(examples.shape[1:])}: {reason}"
+        ) from error
+    returned = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+    if returned != (2, outputs):
+        raise InputError(
+            f"model {name!r} returns {returned} for two examples, expected a tensor of"
+            f" (2, {outputs}): one score per class"
+        )
+
+
+class _StandIn(nn.Module):
+    """Returns known scores of both signs in place of a layer."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(INPUT_SEED)
+        self.scores = 100 * torch.randn(2, outputs, generator=generator, device="cpu")
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.scores.to(features)
+
+
+def _separate_head(
+    network: nn.Module, examples: Tensor, outputs: int
+) -> tuple[nn.Module, nn.Module]:
+    """Return body and head; the head is the identity if the last operation is not an `nn.Linear`.
+
+    The output of the last layer must be the output of the network. This is tested with known scores
+    in its place, which an activation or a scaling after it would change.
+    """
+    candidates = [
+        (path, part)
+        for path, part in network.named_modules()
+        if type(part) is nn.Linear and part.out_features == outputs
+    ]
+    if not candidates or not candidates[-1][0]:
+        return network, nn.Identity()
+    path, head = candidates[-1]
+    above, _, name = path.rpartition(".")
+    parent, stand_in = network.get_submodule(above), _StandIn(outputs)
+    try:
+        with preserve_state(network):
+            expected = network(examples)
+            setattr(parent, name, stand_in)
+            known = network(examples)
+            setattr(parent, name, nn.Identity())
+            features = network(examples)
+            is_last = torch.equal(known, stand_in.scores.to(known))  # nothing follows it
+            difference = (head(features) - expected).norm()  # not exact on every device
+            is_last &= bool(difference <= 1e-4 * expected.norm())  # nor was it used before
+    except Exception:  # the forward pass reads the layer's weights, for example
+        is_last = False
+    if not is_last:
+        setattr(parent, name, head)
+    return network, head if is_last else nn.Identity()
+
+
+def _split_head(head: nn.Linear, sizes: Sequence[int]) -> nn.ModuleList:
+    """Return one layer per task with its rows of `head`, without drawing random numbers."""
+    rows = {key: value.split(list(sizes)) for key, value in head.state_dict().items()}
+    parts = nn.ModuleList()
+    for task, size in enumerate(sizes):
+        part = nn.utils.skip_init(
+            nn.Linear, head.in_features, size, bias=head.bias is not None,
+            device=head.weight.device, dtype=head.weight.dtype,
+        )  # fmt: skip
+        part.load_state_dict({key: values[task] for key, values in rows.items()})
+        parts.append(part)
+    return parts
+
+
+def find_factory(name: str) -> Callable[..., object]:
+    """Return the factory of a named model, or your own for "module:name".
+
+    Example:
+        >>> find_factory("torch.nn:Linear").__name__
+        'Linear'
+    """
+    if name not in MODELS and ":" not in name:
+        raise unknown_model(name)
+    factory = import_user_attribute(MODELS.get(name, name), "model")
+    if not callable(factory):
+        raise InputError(
+            f"model {name!r} is {type(factory).__name__}, expected a function or class to call"
+            " with (shape, outputs)"
+        )
+    return factory
+
+
+def _call_factory(
+    name: str, shape: tuple[int, ...], outputs: int, options: Mapping[str, object]
+) -> nn.Module:
+    """Return the network that a factory builds; raise if it does not accept the arguments."""
+    factory = find_factory(name)
+    try:
+        inspect.signature(factory).bind(shape, outputs, **options)
+    except TypeError as error:
+        arguments = ", ".join(["shape", "outputs", *(f"{key}=" for key in options)])
+        raise InputError(
+            f"model {name!r} is called with ({arguments}): {error}; "
+            f"it takes {_format_parameters(factory)}"
+        ) from None
+    except ValueError:
+        pass  # implemented in C: its parameters are not known
+    network = factory(shape, outputs, **options)
+    if not isinstance(network, nn.Module):
+        raise InputError(
+            f"model {name!r} returns {type(network).__name__}, expected a torch.nn.Module"
+        )
+    return network
+
+
+def _format_parameters(factory: Callable[..., object]) -> str:
+    """Return the parameters of a factory with their defaults, but without types."""
+    signature = inspect.signature(factory)
+    parameters = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return str(inspect.Signature(parameters))

@@ -1,24 +1,21 @@
 """Files in, arrays out: the run folder, and readers of other tools' matrices and logs."""
 
-from .formats.costs import read_costs
-from .formats.gradients import Gradients, read_gradients
-from .formats.incremental_points import IncrementalPoints
 from .formats.matrix import parse_matrices, parse_vector
 from .formats.per_example import read_per_example
-from .formats.points import read_points
+from .formats.points import IncrementalPoints, read_points
+from .formats.tables import Gradients, read_costs, read_gradients
 from .inputs import detect_options, read_input, read_ref, read_vector
-from .io.append import RecordError
-from .io.append import replace as replace_file
 from .io.files import InputError, check_depth, open_regular, read_file, read_json
+from .io.folder import RecordError
+from .io.folder import replace as replace_file
 from .io.text import csv_field, visible
 from .log import Log
 from .points import Points
-from .run import Run, open_run
+from .run import Run, RunSummary, load_summary, open_run
 from .run_folder import RunFolder, RunStatus
 from .run_index import list_runs
 from .run_metadata import JSON, RunMetadata, config_as_json
 from .score_input import InputOptions, ScoreInput
-from .summary_cache import RunSummary, load_summary
 from .writer import RunWriter
 
 __all__ = [

@@ -84,9 +84,6 @@ def name_replicate(seed: int | str, order: Iterable[int] | None) -> str:
 def count_replicates(replicates: Iterable[tuple[Hashable, Hashable]]) -> str:
     """Return how many seeds and task orders there are among runs of one method.
 
-    Args:
-        replicates: Task order and seed of each run.
-
     Example:
         >>> count_replicates([(None, 0), (None, 1)])
         '2 seeds'

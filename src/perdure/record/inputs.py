@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from ..metrics import ACCURACY, ScoreMatrix
 from ..metrics.score_matrix import REFERENCES
-from .file_kinds import MAX_MATRIX, is_log, read_bytes
-from .formats.conventions import (
+from .formats.matrix import parse_matrices, parse_vector
+from .formats.matrix_entry import (
     are_fractions,
     detect_percent,
     detect_transposed,
     fractions_note,
     is_lower_triangle,
+    refuse_fractions,
     suspect_transposed,
 )
-from .formats.matrix import parse_matrices, parse_vector
 from .formats.per_example import add_per_example
 from .io.files import InputError, open_stream, read_limited, unreadable
 from .points import MatrixFields
 from .run import add_costs, read_log, read_points_of_run, read_run
 from .run_folder import RunFolder, holds_training_examples
-from .run_index import RunRef, list_matrices
+from .run_index import MAX_MATRIX, RunRef, is_log, list_matrices, read_bytes
 from .score_input import InputOptions, ScoreInput
 
 if TYPE_CHECKING:
@@ -183,9 +183,7 @@ def _score_matrix(entry: MatrixEntry, options: InputOptions, name: str) -> Score
     fields = MatrixFields(**{k: v for k, v in file.items() if k not in ("matrix", "tasks")})  # type: ignore[typeddict-item]
     if options.percent:
         if are_fractions(file["matrix"]):
-            raise InputError(
-                f"{name}: no score is above 1 percent, expected percent; omit `percent=True`?"
-            )
+            raise refuse_fractions(name)
         for key in REFERENCES:
             value = getattr(options, key) or fields.get(key)
             if value is not None and are_fractions(value):
@@ -211,5 +209,4 @@ def _score_matrix(entry: MatrixEntry, options: InputOptions, name: str) -> Score
 
 
 def _none_is_percent(entries: Sequence[tuple[str, MatrixEntry]]) -> bool:
-    """Return whether the scores of all matrices are fractions."""
     return all(not entry.percent and are_fractions(entry.fields["matrix"]) for _, entry in entries)

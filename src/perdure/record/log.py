@@ -11,7 +11,7 @@ import numpy as np
 
 from ..metrics import ACCURACY
 from .formats.per_example import read_per_example, read_whole_sets
-from .io.append import RecordError
+from .io.folder import RecordError
 from .io.text import csv_field
 from .points import KINDS
 from .run_folder import RunFolder
@@ -272,14 +272,12 @@ class Log:
 
 
 def _check_control(control: Sequence[str]) -> list[str]:
-    """Return the names of control tasks, or raise if these are no names."""
     if isinstance(control, str) or not all(control):
         raise ValueError(f"control is {control!r:.60}, expected a list of names of tasks")
     return [str(name) for name in dict.fromkeys(control)]
 
 
 def _as_flags(correct: ArrayLike) -> NDArray[np.bool_]:
-    """Return whether each example was right, or raise if these are not flags."""
     flags = np.asarray(correct)
     if flags.ndim != 1 or not len(flags) or not np.isin(flags, (0, 1)).all():
         raise ValueError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .io.append import Appender, FilePosition, explain_os_error, replace
+from .io.folder import Appender, FilePosition, explain_os_error, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,25 +1,30 @@
-"""Reading a run: its points, costs, per-example results and gradients as arrays."""
+"""Reading a run: points, costs, per-example results and gradients as arrays; cached metrics."""
 
 from __future__ import annotations
 
 import math
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from .._display import count_of, list_some
-from ..metrics import ScoreScale, UndefinedMetricError
-from .formats.conventions import (
+from ..metrics import ScoreScale, SummaryOptions, UndefinedMetricError
+from .formats.matrix_entry import (
     are_fractions,
     fractions_note,
     looks_like_percent,
     percent_note,
+    refuse_fractions,
 )
-from .formats.costs import read_costs
 from .formats.per_example import add_per_example
 from .formats.points import read_points
+from .formats.tables import read_costs
 from .io.files import InputError, read_file, unreadable
+from .io.folder import RecordError
 from .io.text import decode
 from .points import MatrixFields, Points
 from .run_folder import MAX_TABLE, RunFolder
@@ -29,9 +34,18 @@ from .score_input import InputOptions, ScoreInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .formats.gradients import Gradients
+    from .formats.tables import Gradients
 
-__all__ = ["Run", "add_costs", "open_run", "read_log", "read_points_of_run", "read_run"]
+__all__ = [
+    "Run",
+    "RunSummary",
+    "add_costs",
+    "load_summary",
+    "open_run",
+    "read_log",
+    "read_points_of_run",
+    "read_run",
+]
 
 PRINTED_KEYS = ("scenario", "strategy", "setting", "model", "seed")
 MAX_COSTS = 128 << 20  # bytes
@@ -161,9 +175,7 @@ def read_log(data: bytes, name: str, options: InputOptions) -> ScoreInput:
         points = replace(points, notes=(*points.notes, percent_note(scores, name)))
     if options.percent and not options.lower_is_better and are_fractions(100 * points.score):
         if not options.allows_fractions:
-            raise InputError(
-                f"{name}: no score is above 1 percent, expected percent; omit `percent=True`?"
-            )
+            raise refuse_fractions(name)
         options = replace(options, percent=False)
         points = _parse_points(data, name, options, ours=False)
         points = replace(points, notes=(*points.notes, fractions_note(name)))
@@ -171,7 +183,6 @@ def read_log(data: bytes, name: str, options: InputOptions) -> ScoreInput:
 
 
 def _parse_points(data: bytes, name: str, options: InputOptions, *, ours: bool) -> Points:
-    """Return the points in the bytes of a points.csv, or raise InputError."""
     text = decode(data, name, growing=True)
     percent = bool(options.percent)
     return read_points(text, name, scale=options.scale, percent=percent, ours=ours)
@@ -185,7 +196,6 @@ def _with_control(points: Points, names: Sequence[str], source: str) -> Points:
 
 
 def _state_control(points: Points, names: Sequence[str], source: str) -> Points:
-    """Return the points with the control tasks that the user names."""
     if unknown := [name for name in names if name not in points.names]:
         raise InputError(
             f"{source}: `control=` names {unknown[0]!r:.60}, which is never evaluated, expected "
@@ -261,3 +271,53 @@ def add_costs(result: ScoreInput, path: Path, *, ours: bool) -> None:
             f"{path}: costs of {len(costs.tasks)} tasks, expected {len(result.matrix.tasks)}"
         )
     result.costs = costs if costs.tasks else None
+
+
+class RunSummary(msgspec.Struct, frozen=True):
+    """Metrics by id, why the others are undefined, and what the run cost, where measured."""
+
+    metrics: dict[str, float]
+    undefined: dict[str, str]
+    costs: dict[str, float]
+
+
+class CachedSummary(RunSummary, frozen=True):
+    """A summary with the version of perdure and the digest of the files it was computed from."""
+
+    of: tuple[str, str]
+
+
+def load_summary(folder: Path, *, keep: bool = False) -> RunSummary:
+    """Return the metrics of a finished run, from its cache if nothing has changed since.
+
+    Args:
+        folder: of the run.
+        keep: write them to the cache; only for whoever has made the run.
+    """
+    from .. import __version__
+
+    run_folder = RunFolder(folder)
+    of = (__version__, run_folder.scoring_digest())
+    with suppress(OSError, ValueError):
+        cached = msgspec.convert(run_folder.cached_summary(), CachedSummary)
+        if cached.of == of:
+            return cached
+    run = open_run(folder, per_example=False)  # they give intervals, no values
+    result = run.summary(SummaryOptions(intervals=False, curves=False))
+    metrics = {id_: float(value) for id_, value in result.metrics.items()}
+    summary = CachedSummary(metrics, dict(result.undefined), _sum_costs(run), of)
+    if keep:
+        with suppress(RecordError):  # it can be computed again
+            run_folder.write_cached_summary(msgspec.to_builtins(summary))
+    return summary
+
+
+def _sum_costs(run: Run) -> dict[str, float]:
+    """Return seconds of training and the largest numbers of bytes, over all tasks."""
+    costs: dict[str, float] = {}
+    if run.costs is None:
+        return costs
+    for name, combine in (("seconds_train", sum), ("peak_bytes", max), ("model_bytes", max)):
+        with suppress(UndefinedMetricError):  # not measured
+            costs[name] = float(combine(float(value) for value in run.costs.column(name)))
+    return costs

@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from .formats.confusion import Confusion, read_confusion
-from .formats.gradients import Gradients, read_gradients
 from .formats.points import read_points
-from .io.append import replace
+from .formats.tables import Confusion, Gradients, read_confusion, read_gradients
 from .io.files import open_regular, read_file, read_json
+from .io.folder import open_run_folder, read_range, replace, stat_file
+from .io.folder import read_file as read_in_folder
 from .io.lock import is_locked
-from .io.safe_folder import open_run_folder, read_range, stat_file
-from .io.safe_folder import read_file as read_in_folder
 from .io.text import decode
 from .run_metadata import RunMetadata, ScoringMetadata, parse_held_out_accuracy, parse_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from .io.safe_folder import FileStamp
+    from .io.folder import FileStamp
     from .points import Points
 
 __all__ = ["RunFolder", "RunState", "RunStatus", "holds_training_examples"]

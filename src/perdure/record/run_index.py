@@ -1,4 +1,7 @@
-"""Finding runs: those in a folder, and those that a path or a pattern matches."""
+"""Finding runs: those in a folder, and those that a path or a pattern matches.
+
+The first bytes of a file say whether it is a log or a matrix, and so how long it may be.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,13 @@ import numpy as np
 
 from .._display import MAX_ROWS, count_of, format_block
 from .._suggestions import suggest_names
-from .file_kinds import is_log, read_unless_log
 from .formats.matrix import parse_matrices, split_contents
+from .formats.matrix_text import MAX_LINE
+from .formats.points import looks_like_points
 from .group_names import name_replicate
-from .io.files import InputError, find_matches, is_inherited, unreadable
+from .io.files import InputError, find_matches, is_inherited, open_stream, read_limited, unreadable
 from .io.text import visible
-from .run_folder import RunFolder
+from .run_folder import MAX_TABLE, RunFolder
 from .run_metadata import method_config
 
 if TYPE_CHECKING:
@@ -33,14 +37,59 @@ if TYPE_CHECKING:
     from .run_metadata import JSON, RunMetadata
 
 __all__ = [
+    "MAX_MATRIX",
     "RunRef",
     "find_runs",
+    "is_log",
     "list_matrices",
     "list_runs",
+    "read_bytes",
     "refs_of_array",
 ]
 
+MAX_MATRIX = 128 << 20  # bytes
+HEADER = 1000  # bytes in which the header of a log is looked for
+
 MAX_SUGGESTED_FROM = 1000  # names in a folder
+
+
+def is_log(data: bytes) -> bool:
+    r"""Return whether data begins with the header of a points.csv.
+
+    Example:
+        >>> is_log(b"step,tested,score\n1,a,0.5\n"), is_log(b"0.9,0.1\n")
+        (True, False)
+    """
+    first = data[:HEADER].decode("utf-8", errors="replace").lstrip("\ufeff").splitlines()[:1]
+    return bool(first) and looks_like_points(first[0])
+
+
+def read_unless_log(path: str, pipe: BinaryIO | None = None) -> bytes | None:
+    """Return the bytes of a file, or None if it is a log that can be read again.
+
+    `-` is `pipe`. A pipe can be read only once, so a log is returned as well.
+    """
+    if path == "-":
+        if pipe is None:
+            raise InputError("standard input: nothing to read")
+        return read_bytes(pipe, "standard input")
+    with open_stream(path) as file:
+        head = file.read(HEADER)
+        if is_log(head) and not is_inherited(path):
+            return None
+        return read_bytes(file, path, head)
+
+
+def read_bytes(file: BinaryIO, name: str, head: bytes = b"") -> bytes:
+    """Return `head` and the rest of a file, up to the limit for what its first bytes show."""
+    head += file.read(2 * MAX_LINE)
+    log = is_log(head)
+    text = head.lstrip()[:1] not in (b"[", b"{") and head[:2] not in (b"\x93N", b"PK")
+    if text and not log and len(head) >= 2 * MAX_LINE and not {10, 13} & set(head):
+        raise InputError(
+            f"{name} line 1: more than {MAX_LINE} characters, expected a row of scores"
+        )
+    return read_limited(file, name, MAX_TABLE if log else MAX_MATRIX, head)
 
 
 @dataclass(frozen=True)
@@ -175,7 +224,6 @@ def find_runs(text: str) -> list[RunRef]:
 
 
 def _suggest(path: str) -> str:
-    """Return the names in the same folder that are similar to that of a missing file."""
     folder, name = os.path.split(path)
     try:
         names = [entry.name for entry in islice(os.scandir(folder or "."), MAX_SUGGESTED_FROM)]
@@ -186,7 +234,6 @@ def _suggest(path: str) -> str:
 
 
 def _runs_at(path: Path) -> list[RunRef]:
-    """Return the run or file at a path, or the runs of a store."""
     parent = RunFolder(path.parent)
     if path == parent.points_path and parent.metadata_path.is_file():
         return [_make_ref(parent)]
@@ -238,7 +285,6 @@ def refs_of_array(scores: ArrayLike | Mapping[str, object], name: str = "array")
 
 
 def _split(entries: Sequence[MatrixEntry], path: str) -> list[RunRef]:
-    """Return one reference per matrix of a file or of an array."""
     return [
         RunRef(path, seed=entry.seed, method=entry.method, part=entry.part, matrix=entry)
         for entry in entries

@@ -49,12 +49,6 @@ EVALUATION_KEYS = ("every", "subset", "resample", "unseen", "initial", "score")
 INEXACT_PRECISIONS = ("tf32", "float16", "bfloat16")  # others predict as float32 does
 
 
-FIELD_TYPES = {
-    "config": dict, "evaluation": dict, "scale": dict, "versions": dict, "notes": list,
-    "control": list, "log": dict, "setting": str, "created": str, "cpu": str,
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
 class RunMetadata:
     """The contents of run.json; a field of an unexpected type has its default value."""
@@ -177,8 +171,8 @@ def parse_metadata(contents: object, source: object) -> RunMetadata:
         raise InputError(f"{source}: {contents!r:.40}, expected an object with names and values")
     return RunMetadata(**{
         name: contents[name]
-        for name, kind in FIELD_TYPES.items()
-        if isinstance(contents.get(name), kind)
+        for name, default in vars(RunMetadata()).items()
+        if isinstance(contents.get(name), type(default))
     })  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from .formats.costs import COST_COLUMNS
-from .io.append import (
+from .formats.tables import COST_COLUMNS
+from .io.folder import (
     OTHER_FOLDER,
     UNFINISHED_PATTERN,
     Appender,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._html import HUES
+from .._display import HUES
 from .load import get_strategy
 
 if TYPE_CHECKING:
@@ -46,11 +46,6 @@ class LineStyle(NamedTuple):
 
     colour: str
     dashes: str = "solid"
-
-    @property
-    def plotly(self) -> str:
-        """The dashes under plotly's name."""
-        return {"solid": "solid", "dashed": "dash", "dotted": "dot"}.get(self.dashes, "dashdot")
 
     @property
     def marker(self) -> str:

@@ -27,7 +27,6 @@ __all__ = [
     "summarize_reasons",
 ]
 
-
 MAX_NAMED = 3  # runs that are left out for the same reason
 
 
@@ -66,13 +65,17 @@ def require_one_scenario(methods: RunsByMethod) -> None:
 
 
 def drop_unusable(
-    methods: RunsByMethod, find_problem: Callable[[ScoreInput], str]
+    methods: RunsByMethod,
+    find_problem: Callable[[ScoreInput], str],
+    *,
+    together: bool | None = None,
 ) -> dict[str, list[ScoreInput]]:
     """Return the methods with their usable runs; each reason to leave runs out gives a warning.
 
     Args:
         methods: runs by method.
         find_problem: returns why a run cannot be shown, or an empty string.
+        together: see `drop_other_task_counts`, which follows unless this is None.
 
     Raises InputError with the first reason if no run is left.
 
@@ -82,7 +85,8 @@ def drop_unusable(
         Traceback (most recent call last):
         perdure.record.io.files.InputError: er: tasks return
     """
-    return _drop(methods, lambda _, run: find_problem(run))
+    usable = _drop(methods, lambda _, run: find_problem(run))
+    return usable if together is None else drop_other_task_counts(usable, together=together)
 
 
 def drop_other_task_counts(methods: RunsByMethod, *, together: bool) -> dict[str, list[ScoreInput]]:

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .claim import claim_less
-from .figure_data import forgetting_pairs
-from .measurements import NotMeasuredError
+from .measurements import NotMeasuredError, claim_less, forgetting_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .claim import Claim
-    from .measurements import Measurements
+    from .measurements import Claim, Measurements
 
 __all__ = ["DE_LANGE_CLAIMS"]
 

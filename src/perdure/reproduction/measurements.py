@@ -1,4 +1,4 @@
-"""Numbers of finished runs, counted as in the publication they are compared with."""
+"""Numbers of finished runs, counted as in the publication, and claims in words that they decide."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .. import metrics
 from ..metrics import (
     SummaryOptions,
     UndefinedMetricError,
@@ -29,11 +30,61 @@ if TYPE_CHECKING:
     from ..record import JSON, Points, Run
     from .published import PublishedResult
 
-__all__ = ["CellRuns", "Measurements", "NotMeasuredError", "count_as_de_lange"]
-
+__all__ = [
+    "CellRuns",
+    "Claim",
+    "Measurements",
+    "NotMeasuredError",
+    "claim_less",
+    "count_as_de_lange",
+    "find_plateau",
+    "forgetting_pairs",
+    "not_measured",
+]
 
 # What the paper's code computes under the name of another metric: it pools all test examples.
 DE_LANGE_IDS = {"acc": "acc.pooled"}
+
+
+class Claim(NamedTuple):
+    """A claim, whether it holds (None if it was not measured), and the numbers that decide it."""
+
+    text: str
+    holds: bool | None
+    numbers: str
+
+
+def not_measured(text: str) -> Claim:
+    """Return a claim whose runs are missing."""
+    return Claim(text, None, "not measured")
+
+
+def claim_less(text: str, low: float, high: float) -> Claim:
+    """Return a claim that holds if `low` is less than `high`; NaN stands for not measured.
+
+    Example:
+        >>> claim_less("ACC is above 2", 2, 2.5)
+        Claim(text='ACC is above 2', holds=True, numbers='2 < 2.5')
+    """
+    if math.isnan(low + high):
+        return not_measured(text)
+    return Claim(text, low < high, f"{low:.4g} < {high:.4g}")
+
+
+def find_plateau(curve: Sequence[float]) -> int | None:
+    """Return the task, counted from 1, from which a curve no longer rises; None if it has none.
+
+    From there on the curve rises by at most a tenth of its whole rise, for at least a quarter of
+    the tasks.
+
+    Example:
+        >>> find_plateau([0, 2, 4, 6, 8, 10, 10, 10, 10, 10]), find_plateau(range(10))
+        (6, None)
+    """
+    values = np.asarray(curve, dtype=np.float64)
+    still_to_rise = np.maximum.accumulate(values[::-1])[::-1] - values
+    start = int(np.argmax(still_to_rise <= 0.1 * (values.max() - values[0])))
+    return start + 1 if len(values) - start >= len(values) / 4 else None
 
 
 class NotMeasuredError(Exception):
@@ -210,3 +261,12 @@ def _count_epochs(config: Mapping[str, JSON]) -> int:
     """Return the epochs per task of a run; one if it counts iterations instead."""
     epochs = config.get("epochs")
     return epochs if isinstance(epochs, int) and not config.get("iterations") else 1
+
+
+def forgetting_pairs(run: Run) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return FORG and WF10 of each older task after each task, by (trained, tested)."""
+    stream, matrix = run.stream, run.matrix
+    if stream is None or matrix is None:
+        return {}
+    pairs = metrics.forgetting_pairs(matrix, stream, window=10)
+    return {(matrix.tasks[k], matrix.tasks[j]): both for (k, j), both in pairs.items()}

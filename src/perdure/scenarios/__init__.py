@@ -1,15 +1,18 @@
 """Scenarios: datasets as an ordered stream of tasks, by class, by domain or by dataset."""
 
-from .domains import make_permutations, make_rotations, map_domains
 from .make import find_scenario, make_scenario
-from .orders import draw_task_orders, reorder_tasks
+from .one_dataset import make_permutations, make_rotations, map_domains, order_classes, split
 from .own import OwnScenario, is_own, locate_own
 from .registry import SCENARIOS, ScenarioSpec, TrainingDefaults
 from .scenario import SETTINGS, Provenance, Scenario, Setting, Task, get_provenance
 from .sequences import DatasetTask, chain_datasets, merge_datasets
-from .split import order_classes, split
-from .streams import blur_boundaries, order_drifting_stream
-from .validation import hold_out_validation
+from .transforms import (
+    blur_boundaries,
+    draw_task_orders,
+    hold_out_validation,
+    order_drifting_stream,
+    reorder_tasks,
+)
 
 __all__ = [
     "SCENARIOS",

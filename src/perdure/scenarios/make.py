@@ -9,12 +9,11 @@ from .._suggestions import suggest_names
 from ..data import load
 from ..data.own import ReadOptions
 from ..record import InputError
-from .domains import make_permutations, make_rotations, map_domains
+from .one_dataset import make_permutations, make_rotations, map_domains, split
 from .own import EXPECTED, is_own, locate_own, make_own_scenario, read_own
 from .registry import MNIST_SIZE, SCENARIOS, ScenarioSpec, TrainingDefaults
 from .scenario import get_provenance
 from .sequences import DatasetTask, chain_datasets, merge_datasets
-from .split import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,7 +140,6 @@ def make_scenario(
 
 
 def _make_maps(spec: ScenarioSpec) -> dict[str, NDArray[np.int64]]:
-    """Return the pixel map of each task of Rotated-MNIST or Permuted-MNIST."""
     if spec.kind == "permuted":
         return make_permutations(MNIST_SIZE, spec.tasks)
     return make_rotations(MNIST_SIZE, [-90 + k * spec.options["phi"] for k in range(spec.tasks)])

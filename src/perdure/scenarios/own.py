@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .._display import count_of
-from .._user_modules import import_user_attribute
+from .._extras import import_user_attribute
 from ..data import Dataset
-from ..data.own import OwnData, ReadOptions, read_own_data
+from ..data.own import OwnData, ReadOptions, read_own_data, safe_name
 from ..record import InputError
-from .scenario import Scenario, TaskRows, build_scenario, get_normalization, get_provenance
-from .split import name_task, order_classes
+from .one_dataset import divide_classes
+from .scenario import Scenario, TaskRows, build_scenario, get_provenance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,9 +94,9 @@ def read_own(source: str, options: ReadOptions) -> OwnScenario:
     if isinstance(found, Scenario):
         x = found.train.x
         return OwnScenario(
-            name=_safe(found.name), setting=found.setting, classes=0, tasks=len(found.tasks),
-            examples=len(x), kind=_kind(x), shape=x.shape[1:], vocabulary=_vocabulary(found),
-            has_tasks=True, data=found.data, notes=(),
+            name=safe_name(found.name, "scenario"), setting=found.setting, classes=0,
+            tasks=len(found.tasks), examples=len(x), kind=_kind(x), shape=x.shape[1:],
+            vocabulary=_vocabulary(found), has_tasks=True, data=found.data, notes=(),
         )  # fmt: skip
     data = found.dataset
     setting: Setting = "class"
@@ -126,15 +126,9 @@ def make_own_scenario(
     setting: Setting | None = None,
     order: Sequence[int] | int | None = None,
 ) -> Scenario:
-    """Return the scenario of a path or of module:function.
+    """Return the scenario of a path or of module:function, called `name` in the run's record.
 
-    Args:
-        source: The path, or module:function.
-        options: How to read it.
-        name: The name in the run's record.
-        tasks: Number of tasks that the classes are divided into, as evenly as possible.
-        setting: What is incremental.
-        order: The order of the classes.
+    Its classes are divided into `tasks` as evenly as possible, unless the data states tasks.
     """
     found = _load(source, options)
     if isinstance(found, Scenario):
@@ -146,40 +140,21 @@ def make_own_scenario(
         return found
     about = read_own(source, options)
     setting = setting or about.setting
-    parts = (
-        _divide_by_task(found, setting)
-        if found.task_names
-        else _divide_by_class(found.dataset, tasks or about.tasks, order)
-    )
-    data = found.dataset
-    return build_scenario(
-        name, parts, (data.train.x, data.test.x), setting, normalization=get_normalization(data),
-        datasets=[data], deviations=(),
-    )  # fmt: skip
-
-
-def _divide_by_class(
-    data: Dataset, tasks: int, order: Sequence[int] | int | None
-) -> list[TaskRows]:
-    """Return one task per group of classes; the first ones have one class more if need be."""
-    count = len(data.classes)
-    if not 1 <= tasks <= count:
-        raise InputError(f"{data.name} has {count} classes and num_tasks is {tasks}, expected 1 to "
-                         f"{count}")  # fmt: skip
-    parts = []
-    for group in np.array_split(np.array(order_classes(order, count)), tasks):
-        chosen = group.tolist()
-        local = np.full(count, -1, dtype=np.int64)
-        local[chosen] = np.arange(len(chosen))
-        train, test = (np.flatnonzero(local[part.y] >= 0) for part in (data.train, data.test))
-        labels = local[data.train.y[train]], local[data.test.y[test]]
-        names = [data.classes[k] for k in chosen]
-        parts.append(TaskRows(name_task(names, chosen), train, test, *labels, tuple(names)))
-    return parts
+    data, tasks = found.dataset, tasks or about.tasks
+    if found.task_names:
+        parts = _divide_by_task(found, setting)
+    elif 1 <= tasks <= len(data.classes):
+        parts = divide_classes(data, tasks, order)
+    else:
+        count = len(data.classes)
+        raise InputError(
+            f"{data.name} has {count} classes and num_tasks is {tasks}, expected 1 to {count}"
+        )
+    images = (data.train.x, data.test.x)
+    return build_scenario(name, parts, images, setting, [data], deviations=())
 
 
 def _divide_by_task(own: OwnData, setting: Setting) -> list[TaskRows]:
-    """Return the tasks that the data states."""
     assert own.train_tasks is not None
     assert own.test_tasks is not None
     data, parts = own.dataset, []
@@ -228,7 +203,7 @@ def _call(source: str) -> OwnData | Scenario:
         raise InputError(f"{what} failed: {reason}") from error
     if isinstance(value, Dataset):
         digest = {value.name: _digest(value.train.x, value.train.y, value.test.x, value.test.y)}
-        changed = {"name": _safe(value.name), "sha256": value.sha256 or digest}
+        changed = {"name": safe_name(value.name, "scenario"), "sha256": value.sha256 or digest}
         named = Dataset(**{**vars(value), **changed})
         return OwnData(named, _kind(value.train.x))  # type: ignore[arg-type]
     if not isinstance(value, Scenario):
@@ -260,8 +235,3 @@ def _vocabulary(data: Dataset | Scenario) -> int:
     parts = [part.x for part in (data.train, data.test)]
     tokens = [x for x in parts if x.dtype == np.int64 and x.size]
     return max((int(x.max()) for x in tokens), default=-1) + 1
-
-
-def _safe(name: str) -> str:
-    """Return a name that can be part of a folder's name."""
-    return re.sub(r"[^\w.-]+", "-", name)[:40].strip(".-") or "scenario"

@@ -144,10 +144,10 @@ def build_scenario(
     parts: Sequence[TaskRows],
     images: tuple[Inputs, Inputs],
     setting: Setting,
-    *,
-    normalization: tuple[tuple[PerChannel, ...], tuple[PerChannel, ...]],
     datasets: Sequence[Dataset],
-    deviations: Sequence[str],
+    *,
+    normalization: tuple[tuple[PerChannel, ...], tuple[PerChannel, ...]] | None = None,
+    deviations: Sequence[str] | None = None,
 ) -> Scenario:
     """Return the scenario of some tasks; the setting decides which outputs their classes have.
 
@@ -156,9 +156,11 @@ def build_scenario(
         parts: the examples of each task, in order.
         images: the training and the test images.
         setting: what is incremental.
-        normalization: mean and standard deviation, as in `Scenario`.
         datasets: the datasets that the images come from.
-        deviations: as in `Scenario`; duplicates are removed.
+        normalization: mean and standard deviation, as in `Scenario`; None for those of the first
+            dataset.
+        deviations: as in `Scenario`, None for the notes of the first dataset; duplicates are
+            removed.
     """
     if setting not in SETTINGS:
         raise InputError(f"setting is {setting!r}, expected class, task or domain")
@@ -181,7 +183,7 @@ def build_scenario(
     names = [part.classes for part in parts]
     if not has_own_classes:  # those that all tasks share
         names = names[:1] if len(set(names)) == 1 else []
-    mean, std = normalization
+    mean, std = normalization or get_normalization(datasets[0])
     return Scenario(
         name=name,
         tasks=tuple(tasks),
@@ -192,7 +194,7 @@ def build_scenario(
         mean=mean,
         std=std,
         data=get_provenance(*datasets),
-        deviations=tuple(dict.fromkeys(deviations)),
+        deviations=tuple(dict.fromkeys(datasets[0].notes if deviations is None else deviations)),
         class_names=tuple(chain.from_iterable(names)),
     )
 

@@ -87,8 +87,8 @@ def chain_datasets(
         parts,
         (np.concatenate(images[0]), np.concatenate(images[1])),
         setting,
+        datasets,
         normalization=(tuple(means), tuple(stds)),
-        datasets=datasets,
         deviations=deviations,
     )
 
@@ -165,7 +165,6 @@ def _first_per_class(
 def _resize_images(
     split: Split, rows: NDArray[np.int64], size: tuple[int, int], channels: int, name: str
 ) -> NDArray[np.uint8]:
-    """Return images with another size and number of channels."""
     x = split.x[rows]
     if x.shape[2:] != tuple(size):
         import torch  # imported here because listing scenarios does not need it

@@ -5,14 +5,21 @@ from __future__ import annotations
 from math import comb
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from .permutation_tests import sign_flip_test, two_sample_permutation
-from .rank_tests import mann_whitney, signed_rank_test
-from .t_tests import effect_of_differences, effect_of_samples, paired_t, welch_t
+from .difference_tests import (
+    effect_of_differences,
+    effect_of_samples,
+    mann_whitney,
+    paired_t,
+    sign_flip_test,
+    signed_rank_test,
+    two_sample_permutation,
+    welch_t,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .t_tests import DifferenceTest
+    from .difference_tests import DifferenceTest
 
 __all__ = ["PairTest", "PairTestName", "find_pair_test", "min_attainable_p", "seeds_needed"]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .difference_tests import DifferenceTest
 from .pair_tests import find_pair_test, seeds_needed
 from .ranks import round_values
-from .t_tests import DifferenceTest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

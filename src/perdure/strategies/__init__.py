@@ -1,8 +1,11 @@
-"""Strategies: how a model is updated on a batch. One paper, one module."""
+"""Strategies: how a model is updated on a batch. One paper, one module.
 
-from importlib import import_module
+What needs PyTorch is imported when it is first used: listing strategies does not.
+"""
+
 from typing import TYPE_CHECKING
 
+from .._extras import import_on_use
 from .registry import (
     STRATEGIES,
     STRATEGY_ALIASES,
@@ -50,16 +53,11 @@ __all__ = [
     "resolve_strategy",
 ]
 
-_CLASSES = {info.class_name: name for name, info in STRATEGIES.items()}
+_MODULES = {info.class_name: info.module for info in STRATEGIES.values()}
+_MODULES |= dict.fromkeys(("LossCallback", "LossTerm", "Rows", "Strategy"), "_base")
 
-
-def __getattr__(name: str) -> object:
-    """Import what needs PyTorch when it is first used: listing strategies does not."""
-    if name in _CLASSES:
-        return find_strategy(_CLASSES[name])
-    if name in __all__:
-        return getattr(import_module("._base", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+    __getattr__ = import_on_use(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

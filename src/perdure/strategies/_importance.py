@@ -1,4 +1,4 @@
-"""The importance of weights: powers of the gradients of single examples."""
+"""The importance of weights, and quadratic penalties on changes of the weights by it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from ._base import Batch, Examples, Network, Rows
 
 __all__ = [
+    "add_penalty_gradient",
+    "empty_buffers",
     "estimate_batch_importance",
     "estimate_importance",
     "iterate_batches",
+    "penalty_gradient",
     "trainable_weights",
 ]
 
@@ -113,24 +116,29 @@ def estimate_batch_importance(
         tensor([[4., 1.]])
     """
     weights = trainable_weights(model)
-    total, count = [torch.zeros_like(weight) for weight in weights], 0
     with torch.enable_grad():
-        for batch in batches:
-            value = objective(model(batch.x, batch.task), batch.y).mean()
-            gradients = torch.autograd.grad(value, weights, allow_unused=True)
-            for accumulated, gradient in zip(total, gradients, strict=True):
-                if gradient is not None:  # a head of another task has none
-                    accumulated += gradient.abs().pow_(power)
-            count += 1
+        total, count = _sum_over_batches(model, weights, batches, objective, power)
     return [accumulated.div_(max(count, 1)).detach() for accumulated in total]
 
 
-def _sum_over_dense(
-    model: Network,
-    weights: Sequence[nn.Parameter],
-    batch: Batch,
-    objective: Objective,
+def _sum_over_batches(
+    model: Network, weights: Sequence[nn.Parameter], batches: Iterable[Batch], objective: Objective,
     power: int,
+) -> tuple[list[Tensor], int]:  # fmt: skip
+    """Return the sums of the powers of the gradients of batches, and the number of batches."""
+    total, count = [torch.zeros_like(weight) for weight in weights], 0
+    for batch in batches:
+        value = objective(model(batch.x, batch.task), batch.y).mean()
+        gradients = torch.autograd.grad(value, weights, allow_unused=True)
+        for accumulated, gradient in zip(total, gradients, strict=True):
+            if gradient is not None:  # a head of another task has none
+                accumulated += gradient.abs().pow_(power)
+        count += 1
+    return total, count
+
+
+def _sum_over_dense(
+    model: Network, weights: Sequence[nn.Parameter], batch: Batch, objective: Objective, power: int
 ) -> list[Tensor] | None:
     """Return the sums over a batch for dense layers, or None if the model needs another way."""
     recorded: dict[nn.Linear, tuple[Tensor, Tensor]] = {}  # input and gradient of the output
@@ -179,11 +187,7 @@ def _count_uses(value: Tensor) -> Counter[int]:
 
 
 def _sum_over_any(
-    model: Network,
-    weights: Sequence[nn.Parameter],
-    batch: Batch,
-    objective: Objective,
-    power: int,
+    model: Network, weights: Sequence[nn.Parameter], batch: Batch, objective: Objective, power: int
 ) -> list[Tensor]:
     """Return the sums over a batch for any network, from per-example gradients."""
     trained = {id(weight) for weight in weights}
@@ -198,33 +202,71 @@ def _sum_over_any(
     size = max(1, min(256, limit // max(1, sum(weight.numel() for weight in weights))))
     total = [torch.zeros_like(weight) for weight in weights]
     for start in range(0, len(batch.x), size):
-        part = slice(start, start + size)
-        tasks = batch.task[part] if isinstance(batch.task, Tensor) else batch.task
+        part = _take_part(batch, slice(start, start + size))
         try:
-            per_example = gradients(named, batch.x[part], batch.y[part], tasks)
+            per_example = gradients(named, part.x, part.y, part.task)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError:  # a forward pass that branches on its data cannot be vectorized
-            return _sum_one_by_one(model, weights, batch, objective, power)
+            singles = (_take_part(batch, slice(k, k + 1)) for k in range(len(batch.x)))
+            return _sum_over_batches(model, weights, singles, objective, power)[0]
         for accumulated, gradient in zip(total, per_example.values(), strict=True):
             accumulated += gradient.abs().pow(power).sum(0)
     return total
 
 
-def _sum_one_by_one(
-    model: Network,
-    weights: Sequence[nn.Parameter],
-    batch: Batch,
-    objective: Objective,
-    power: int,
+def _take_part(batch: Batch, part: slice) -> Batch:
+    tasks = batch.task[part] if isinstance(batch.task, Tensor) else batch.task
+    return batch._replace(x=batch.x[part], y=batch.y[part], task=tasks)
+
+
+def empty_buffers(weights: Sequence[Tensor]) -> list[Tensor]:
+    """Return a buffer per weight for intermediate results; allocating them per step is slower.
+
+    Example:
+        >>> empty_buffers([torch.ones(2, requires_grad=True)])
+        [tensor([0., 0.])]
+    """
+    return [torch.zeros_like(weight.detach()) for weight in weights]
+
+
+@torch.no_grad()
+def add_penalty_gradient(
+    weights: Sequence[Tensor],
+    importance: Sequence[Tensor],
+    anchor: Sequence[Tensor],
+    strength: float,
+    buffers: Sequence[Tensor],
+) -> None:
+    """Add strength x importance x (weight - anchor) to the gradients of the weights.
+
+    A weight without a gradient, such as the head of an earlier task, took no part in the step and
+    is skipped. The gradient is written out because automatic differentiation would pass over the
+    weights three times as often.
+
+    Example:
+        >>> weight = torch.tensor([3.0])
+        >>> weight.grad = torch.tensor([1.0])
+        >>> two, one = torch.tensor([2.0]), torch.tensor([1.0])
+        >>> add_penalty_gradient([weight], [two], [one], 10, empty_buffers([weight]))
+        >>> weight.grad
+        tensor([41.])
+    """
+    for weight, factor, target, drift in zip(weights, importance, anchor, buffers, strict=True):
+        if weight.grad is not None:
+            torch.sub(weight, target, out=drift)
+            weight.grad.addcmul_(factor, drift, value=strength)
+
+
+@torch.no_grad()
+def penalty_gradient(
+    weights: Sequence[Tensor], importance: Sequence[Tensor], anchor: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Return the sums over a batch, one example at a time: slow, but correct for any network."""
-    total = [torch.zeros_like(weight) for weight in weights]
-    for row in range(len(batch.x)):
-        one = slice(row, row + 1)
-        tasks = batch.task[one] if isinstance(batch.task, Tensor) else batch.task
-        value = objective(model(batch.x[one], tasks), batch.y[one]).sum()
-        gradients = torch.autograd.grad(value, weights, allow_unused=True, materialize_grads=True)
-        for accumulated, gradient in zip(total, gradients, strict=True):
-            accumulated += gradient.abs().pow(power)
-    return total
+    """Return importance x (weight - anchor) as new tensors; empty before the first task ends.
+
+    Example:
+        >>> penalty_gradient([torch.tensor([3.0])], [torch.tensor([2.0])], [torch.tensor([1.0])])
+        [tensor([4.])]
+    """
+    triples = zip(weights, importance, anchor, strict=False)
+    return [factor * (weight - target) for weight, factor, target in triples]

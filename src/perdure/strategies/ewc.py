@@ -16,12 +16,14 @@ from ..evaluation.state.preserve import preserve_state
 from ..record import InputError
 from ._base import Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import (
+    add_penalty_gradient,
+    empty_buffers,
     estimate_batch_importance,
     estimate_importance,
     iterate_batches,
+    penalty_gradient,
     trainable_weights,
 )
-from ._penalty import add_penalty_gradient, empty_buffers, penalty_gradient
 from .registry import check_ranges, follows_avalanche
 
 if TYPE_CHECKING:
@@ -164,11 +166,7 @@ def fisher_diagonal(
 ) -> list[Tensor]:
     """Return the mean over `rows` of the squared gradient of the log-likelihood, per weight.
 
-    Args:
-        model: the network.
-        examples: the training examples of all tasks.
-        rows: the examples of the task.
-        label_rng: samples the labels from the model's predictions; None uses the true labels.
+    `label_rng` samples the labels from the model's predictions; None uses the true labels.
     """
 
     def batches() -> Iterator[Batch]:

@@ -12,9 +12,9 @@ from typing_extensions import override
 
 from .._random_streams import random_stream
 from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
-from ._memory import reservoir_sample
 from .baselines import copy_initial_state, reset_model
 from .registry import check_ranges
+from .replay import reservoir_sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,8 +13,8 @@ from typing_extensions import override
 from .._random_streams import random_stream
 from ._base import NO_ROWS, Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import trainable_weights
-from ._memory import reservoir_sample
 from .registry import check_ranges, follows_avalanche
+from .replay import reservoir_sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

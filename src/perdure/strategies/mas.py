@@ -12,12 +12,14 @@ from typing_extensions import override
 from ..models.network import HIDDEN
 from ._base import Batch, Examples, LossCallback, Network, Rows, Strategy
 from ._importance import (
+    add_penalty_gradient,
+    empty_buffers,
     estimate_batch_importance,
     estimate_importance,
     iterate_batches,
+    penalty_gradient,
     trainable_weights,
 )
-from ._penalty import add_penalty_gradient, empty_buffers, penalty_gradient
 from .registry import check_ranges, follows_avalanche
 
 if TYPE_CHECKING:

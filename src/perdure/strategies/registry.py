@@ -6,8 +6,8 @@ from importlib import import_module
 from math import inf, isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
+from .._extras import import_user_attribute
 from .._suggestions import normalize_name, suggest_names
-from .._user_modules import import_user_attribute
 from ..record import InputError
 
 if TYPE_CHECKING:

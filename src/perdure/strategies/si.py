@@ -11,8 +11,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from typing_extensions import override
 
 from ._base import Batch, Examples, LossCallback, Network, Rows, Strategy
-from ._importance import trainable_weights
-from ._penalty import empty_buffers, penalty_gradient
+from ._importance import empty_buffers, penalty_gradient, trainable_weights
 from .registry import check_ranges, follows_avalanche
 
 if TYPE_CHECKING:

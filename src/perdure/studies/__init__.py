@@ -1,10 +1,16 @@
 """Study files, selection on validation data, tables and reporting guidelines."""
 
-from .estimates import RunEstimate, estimate_runs
-from .guidelines import GuidelineCheck, check_guidelines
-from .rows import StudyRow, build_rows
+from .rows import GuidelineCheck, StudyRow, build_rows, check_guidelines
 from .runner import run_study
-from .status import PlannedRun, Selection, StudyStatus, Trial, study_status
+from .status import (
+    PlannedRun,
+    RunEstimate,
+    Selection,
+    StudyStatus,
+    Trial,
+    estimate_runs,
+    study_status,
+)
 from .study import Cell, SelectionRule, Study, make_study, read_study
 
 __all__ = [

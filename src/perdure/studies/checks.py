@@ -13,8 +13,8 @@ from ..record import InputError
 from ..scenarios import SETTINGS, find_scenario
 from ..strategies import resolve_strategy
 from ..training.config import OPTIMIZERS, RunConfig, list_setting_names
-from ..training.outlines import outline_model, outline_strategy
-from ..training.schedules import SCHEDULES
+from ..training.config_checks import outline_model, outline_strategy
+from ..training.hyperparameters import SCHEDULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

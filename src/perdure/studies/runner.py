@@ -97,7 +97,6 @@ def _record_failure(job: Job) -> None:
 
 
 def _write_study_file(study: Study, store: Path, status: StudyStatus) -> None:
-    """Write the study, its selections and the names of its runs into the store."""
     selections = [
         {
             **cell._asdict(),

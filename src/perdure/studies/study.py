@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -12,8 +13,8 @@ import msgspec
 from .._devices import resolve_device
 from ..data.own import ReadOptions
 from ..record import InputError
-from ..record.io.toml import read_toml
-from ..scenarios import Setting, draw_task_orders, find_scenario
+from ..record.io.files import read_toml
+from ..scenarios import SCENARIOS, Setting, draw_task_orders, find_scenario, is_own, locate_own
 from ..training.config import RunConfig, count_tasks, make_config
 from .checks import (
     FACTORS,
@@ -25,7 +26,6 @@ from .checks import (
     overridden,
     resolve_aliases,
 )
-from .own_scenarios import describe_own_scenarios, locate_scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -247,3 +247,33 @@ def make_study(plain: Mapping[str, object], name: str) -> Study:
     except ValueError as error:
         raise InputError(f"study {name}: {error}") from None
     return study
+
+
+def locate_scenarios(plain: Mapping[str, object], folder: Path) -> dict[str, object]:
+    """Return the content of a study file in `folder`, its paths relative to the current one."""
+    located = dict(plain)
+    if isinstance(names := plain.get("scenarios"), list):
+        located["scenarios"] = [_locate(name, folder) for name in names]
+    if isinstance(tables := plain.get("scenario"), dict):
+        located["scenario"] = {_locate(name, folder): table for name, table in tables.items()}
+    return located
+
+
+def describe_own_scenarios(study: Study) -> list[str]:
+    """Return notes on the user's own data in a study."""
+    notes = []
+    for name in study.scenarios:
+        if is_own(name, SCENARIOS):
+            values = study.run | study.scenario.get(name, {})
+            own = find_scenario(name, ReadOptions.of(values)).own
+            notes += [f"{name}: {note}" for note in own.notes] if own is not None else []
+    return notes
+
+
+def _locate(name: object, folder: Path) -> object:
+    if not isinstance(name, str) or not is_own(name, SCENARIOS):
+        return name
+    if locate_own(name) == name:  # absolute, or module:function
+        return name
+    path = os.path.relpath(folder / Path(name).expanduser())
+    return path if os.sep in path else os.path.join(".", path)  # noqa: PTH118 - Path drops the dot

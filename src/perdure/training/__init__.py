@@ -7,7 +7,7 @@ changed since a run was made, need no PyTorch; the rest is imported when it is f
 from typing import TYPE_CHECKING
 
 from .._devices import resolve_device
-from .._lazy_names import import_on_use
+from .._extras import import_on_use
 from .changes import (
     ResumeError,
     check_resumable,
@@ -19,12 +19,11 @@ from .config import RunConfig, make_config
 
 if TYPE_CHECKING:
     from .checkpoint import load_checkpoint, save_checkpoint
-    from .early_stopping import EarlyStopping
     from .estimate import estimate_seconds, make_duration_key
     from .loop import Position, TrainingPlan, train
+    from .monitoring import DivergedError, EarlyStopping
     from .setup import build_learner, load_scenario, make_scenario_key
     from .single_run import run
-    from .step_checks import DivergedError
 
 __all__ = [
     "DivergedError",
@@ -51,8 +50,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    "DivergedError": "step_checks",
-    "EarlyStopping": "early_stopping",
+    "DivergedError": "monitoring",
+    "EarlyStopping": "monitoring",
     "Position": "loop",
     "TrainingPlan": "loop",
     "build_learner": "setup",

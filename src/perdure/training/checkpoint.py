@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import time
 from copy import deepcopy
 from itertools import repeat
 from pathlib import Path
@@ -15,29 +17,28 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from ..record import InputError, open_regular, replace_file
-from ..record.io.append import UNFINISHED_PATTERN
+from ..record import InputError, RecordError, open_regular, replace_file
+from ..record.io.folder import UNFINISHED_PATTERN
+from .config import CHECKPOINT_SECONDS
 from .loop import Position
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from ..evaluation import Evaluator
     from ..strategies import Strategy
-    from .early_stopping import EarlyStopping
+    from .monitoring import EarlyStopping
 
-__all__ = ["load_checkpoint", "load_resumption", "save_checkpoint"]
+__all__ = ["Checkpointer", "load_checkpoint", "load_resumption", "save_checkpoint"]
 
 FILE = "state.safetensors"
 PARTS = ("kind", "position", "model", "optimizer", "own", "stopping", "random", "record")
 RESTART = "use `restart=True` to start over"
-OTHER_ATTRIBUTES = (
-    "model",
-    "optimizer",
-    "examples",
-)  # of a strategy; saved as parts, or not at all
+OTHER_ATTRIBUTES = ("model", "optimizer", "examples")  # saved as parts, or not at all
 
 State = dict[str, Any]  # nested: numbers, text, tensors, arrays, generators, lists and dicts
+TASK_END_SECONDS = 5.0  # after a checkpoint, none is saved at the end of a task
 
 
 def save_checkpoint(
@@ -103,14 +104,7 @@ def load_resumption(
 ) -> Resumption:
     """Return all that a run resumes from; the checkpoint is read and verified once."""
     path = Path(folder) / FILE
-    state = _read(path)
-    return Resumption(_load_into(strategy, stopping, state, path), state["record"])
-
-
-def _load_into(
-    strategy: Strategy, stopping: EarlyStopping | None, state: State, path: Path
-) -> Position:
-    expected = _kind(strategy)
+    state, expected = _read(path), _kind(strategy)
     if state["kind"] != expected:
         raise InputError(f"{path}: a checkpoint of {state['kind']}, expected {expected}; {RESTART}")
     seed = state["own"].get("seed") if isinstance(state["own"], dict) else None
@@ -132,7 +126,7 @@ def _load_into(
             torch.cuda.set_rng_state(state["random"]["cuda"], device)
         if "mps" in state["random"] and torch.backends.mps.is_available():
             torch.mps.set_rng_state(state["random"]["mps"])
-        return Position(**state["position"])
+        return Resumption(Position(**state["position"]), state["record"])
     except (KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         reason = f"a checkpoint of another run ({_last_line(error)})"
         raise InputError(f"{path}: {reason}; {RESTART}") from None
@@ -290,3 +284,54 @@ def _decode(value: object, tensors: dict[str, Tensor]) -> object:
     if kind == "tuple":
         return tuple(_decode(item, tensors) for item in content)
     raise ValueError(f"{kind!r} is not known")
+
+
+class Checkpointer:
+    """Saves a run, with the record of its evaluator, every few seconds and at the ends of tasks.
+
+    If `every` is 0 seconds, it saves after every iteration, or after those that are taken together
+    on a GPU.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        strategy: Strategy,
+        evaluator: Evaluator,
+        stopping: EarlyStopping,
+        *,
+        every: float = CHECKPOINT_SECONDS,
+        on_checkpoint: Callable[[], None] | None = None,
+    ) -> None:
+        self._folder, self._strategy, self._evaluator = folder, strategy, evaluator
+        self._stopping, self._every, self._on_checkpoint = stopping, every, on_checkpoint
+        self._last = time.monotonic()
+        self._has_failed = False
+
+    def is_due(self, *, task_ended: bool = False) -> bool:
+        """Return whether it is time to save."""
+        seconds = min(TASK_END_SECONDS, self._every) if task_ended else self._every
+        return time.monotonic() - self._last >= seconds
+
+    def save(self, position: Position) -> None:
+        """Save the run at `position`; a failure is reported once and does not stop the run."""
+        with self._evaluator.costs.exclude_from_costs():
+            try:
+                state = self._evaluator.state_dict()
+                save_checkpoint(self._folder, self._strategy, position, self._stopping, state)
+                saved = True
+            except (OSError, RecordError, SafetensorError, TypeError) as error:
+                saved = False
+                if not self._has_failed:
+                    self._evaluator.warn(
+                        f"the checkpoint after step {position.step} could not be saved ({error}); "
+                        "if this run is stopped, it resumes from an earlier one or starts over"
+                    )
+                self._has_failed = True
+        self._last = time.monotonic()
+        if saved and self._on_checkpoint is not None:
+            self._on_checkpoint()
+
+    def remove(self) -> None:
+        """Remove the checkpoint of a finished run."""
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -16,10 +16,8 @@ from ..record import InputError
 from ..record.group_names import name_replicate
 from ..scenarios import SCENARIOS, find_scenario, locate_own
 from ..strategies import resolve_strategy
-from .config_checks import check_config, check_names
-from .hyperparameters import Hyperparameter, describe_types, parse_value
-from .outlines import outline_model, outline_strategy
-from .schedules import SCHEDULES
+from .config_checks import check_config, check_names, outline_model, outline_strategy
+from .hyperparameters import SCHEDULES, Hyperparameter, describe_types, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

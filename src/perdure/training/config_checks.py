@@ -1,27 +1,140 @@
-"""Checks of a config: values out of range, and options that exclude each other."""
+"""What a config needs to know of a strategy and a model, and checks of its values and options.
+
+Strategies and models import PyTorch, which takes seconds. Ours are therefore outlined from their
+source, which is parsed and never executed; a user's own, `module:name`, has to be imported.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ast
+import hashlib
+import inspect
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..data import DATASETS
 from ..models import MODELS
-from ..models._check import check_options
+from ..models.registry import check_options, unknown_model
 from ..record import InputError
 from ..scenarios import SCENARIOS, order_classes
 from ..stats.schedules import parse_share
-from ..strategies import STRATEGIES
+from ..strategies import STRATEGIES, find_strategy
 from ..strategies.registry import check_ranges
-from .schedules import LearningRateSchedule
+from .hyperparameters import (
+    Hyperparameter,
+    LearningRateSchedule,
+    list_hyperparameters,
+    make_hyperparameter,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ..scenarios import ScenarioSpec
     from .config import RunConfig
-    from .outlines import Outline
 
-__all__ = ["check_config", "check_names"]
+__all__ = ["Outline", "check_config", "check_names", "outline_model", "outline_strategy"]
 
+PACKAGE = Path(__file__).parents[1]
+FLAGS = ("requires_boundaries", "trains_on_all_tasks", "trains_at_task_end")
 MAX_THREADS = 1024
+
+
+class Outline(NamedTuple):
+    """What is known about a strategy or a model without building it."""
+
+    hyperparameters: Mapping[str, Hyperparameter]
+    requires_boundaries: bool = False
+    trains_on_all_tasks: bool = False
+    trains_at_task_end: bool = False
+    code: str = ""  # SHA-256 of the file of the user's own
+
+
+def outline_strategy(name: str) -> Outline:
+    """Return the outline of a strategy by its name, or of your own for "module:Class".
+
+    Example:
+        >>> list(outline_strategy("gem").hyperparameters), outline_strategy("gem").code
+        (['memory', 'strength', 'implementation'], '')
+    """
+    if name in STRATEGIES:
+        info = STRATEGIES[name]
+        return _read_class(PACKAGE / "strategies" / f"{info.module}.py", info.class_name)
+    own = find_strategy(name)
+    flags = {flag: getattr(own, flag) for flag in FLAGS}
+    return Outline(list_hyperparameters(own, skip=("seed",)), **flags, code=_hash_source(own))
+
+
+def outline_model(name: str) -> Outline:
+    """Return the outline of a model by its name, or of your own for "module:factory".
+
+    Example:
+        >>> outline_model("resnet18-slim").hyperparameters["filters"].default
+        20
+    """
+    if name in MODELS:
+        module, _, function = MODELS[name].partition(":")
+        path = PACKAGE / "models" / f"{module.rpartition('.')[2]}.py"
+        return Outline(_read_parameters(_read_definitions(path)[function]))
+    if ":" not in name:
+        raise unknown_model(name)
+    from ..models import find_factory
+
+    factory = find_factory(name)
+    return Outline(list_hyperparameters(factory), code=_hash_source(factory))
+
+
+def _read_class(path: Path, name: str) -> Outline:
+    """Return the outline of a class in a file of ours; what it lacks comes from its base class."""
+    definitions = _read_definitions(path)
+    if name not in definitions:
+        path = PACKAGE / "strategies" / "_base.py"
+        definitions = _read_definitions(path)
+    body = definitions[name]
+    assert isinstance(body, ast.ClassDef)
+    base = next((b.id for b in body.bases if isinstance(b, ast.Name) and b.id != "ABC"), None)
+    outline = Outline({}) if base is None else _read_class(path, base)
+    flags = {
+        node.target.id: ast.literal_eval(node.value)
+        for node in body.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        if node.target.id in FLAGS and node.value is not None
+    }
+    for node in body.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            outline = outline._replace(hyperparameters=_read_parameters(node))
+    return outline._replace(**flags)
+
+
+@cache
+def _read_definitions(path: Path) -> dict[str, ast.ClassDef | ast.FunctionDef]:
+    """Return the classes and functions of a module by name."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {
+        node.name: node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    }
+
+
+def _read_parameters(function: ast.ClassDef | ast.FunctionDef) -> dict[str, Hyperparameter]:
+    """Return the keyword-only parameters of a function in a file of ours."""
+    assert isinstance(function, ast.FunctionDef)
+    found = {}
+    for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
+        assert argument.annotation is not None
+        if argument.arg != "seed":
+            value = inspect.Parameter.empty if default is None else ast.literal_eval(default)
+            annotation = ast.unparse(argument.annotation)
+            found[argument.arg] = make_hyperparameter(annotation, value, {"Literal": Literal})
+    return found
+
+
+def _hash_source(value: Callable[..., object]) -> str:
+    """Return the SHA-256 of the file in which the user's own strategy or factory is defined."""
+    try:
+        return hashlib.sha256(Path(inspect.getfile(value)).read_bytes()).hexdigest()
+    except (TypeError, OSError):
+        return "unknown"
 
 
 def check_names(scenario: object, strategy: object) -> None:
@@ -113,20 +226,16 @@ def _check_stream(config: RunConfig, strategy: Outline) -> None:
         )
 
 
-def _check_share(every: str) -> None:
-    try:
-        parse_share(every)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-
-
 def _check_numbers(config: RunConfig) -> None:
     for name in (
         "epochs", "iterations", "batch", "every", "subset", "gradients", "threads", "patience",
     ):  # fmt: skip
         value = getattr(config, name)
         if isinstance(value, str):
-            _check_share(value)
+            try:
+                parse_share(value)
+            except ValueError as error:
+                raise InputError(str(error)) from None
         elif value is not None and value < 1:
             raise InputError(f"{name} is {value}, expected a whole number of at least 1")
     if not 0 <= config.seed < 2**32:

@@ -13,8 +13,8 @@ import msgspec
 import torch
 
 from .loop import count_steps, list_phases, train
+from .monitoring import DivergedError
 from .setup import build_evaluator, build_learner, load_scenario, prepare_scenario
-from .step_checks import DivergedError
 
 if TYPE_CHECKING:
     from .config import RunConfig

@@ -1,4 +1,4 @@
-"""Hyperparameters: the keyword-only parameters of a function, and values for them from text."""
+"""Hyperparameters: keyword-only parameters, their values from text; learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ import sys
 import types
 import typing
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ..record import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from torch.optim import Optimizer
+
 __all__ = [
+    "SCHEDULES",
     "Hyperparameter",
+    "LearningRateSchedule",
     "describe_types",
     "list_hyperparameters",
     "make_hyperparameter",
     "parse_value",
+    "set_learning_rates",
 ]
 
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -173,3 +178,72 @@ def _resolve_node(node: ast.expr, namespace: Mapping[str, object]) -> tuple[obje
                 return (*_resolve_node(arguments, namespace), types.NoneType)
             return (kind,)
     raise ValueError(ast.dump(node))
+
+
+_WARMUP = {"warmup": Hyperparameter((int,), 0)}
+
+# The hyperparameters of each schedule.
+SCHEDULES: Final[dict[str, dict[str, Hyperparameter]]] = {
+    "constant": _WARMUP,
+    "cosine": _WARMUP,
+    "step": {
+        **_WARMUP,
+        "decay_every": Hyperparameter((int,), inspect.Parameter.empty),
+        "gamma": Hyperparameter((float,), 0.1),
+    },
+}
+
+
+class LearningRateSchedule(NamedTuple):
+    """How the learning rate changes within a task.
+
+    Args:
+        name: `constant`; `cosine`, from the learning rate to 0 at the end of the task; or `step`,
+            multiplied by `gamma` every `decay_every` iterations.
+        warmup: Iterations in which it first grows linearly to its full value.
+        decay_every: Iterations between two steps.
+        gamma: Factor of a step.
+    """
+
+    name: str = "constant"
+    warmup: int = 0
+    decay_every: int = 1
+    gamma: float = 0.1
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the learning rate never changes."""
+        return self.name == "constant" and not self.warmup
+
+    def check(self) -> None:
+        """Raise InputError for values out of range."""
+        for name, least in (("warmup", 0), ("decay_every", 1)):
+            if (value := getattr(self, name)) < least:
+                raise InputError(f"{name} is {value}, expected a whole number of at least {least}")
+        if not 0 < self.gamma <= 1:
+            raise InputError(f"gamma is {self.gamma:g}, expected a factor above 0, at most 1")
+
+    def factor(self, step: int, steps: int) -> float:
+        """Return the factor of the learning rate in one of the `steps` of a task, from 0.
+
+        Example:
+            >>> [round(LearningRateSchedule("cosine", warmup=2).factor(k, 6), 3) for k in range(6)]
+            [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
+        """
+        if step < self.warmup:
+            return (step + 1) / self.warmup
+        step, steps = step - self.warmup, steps - self.warmup
+        if self.name == "cosine":
+            return (1 + math.cos(math.pi * step / steps)) / 2
+        if self.name == "step":
+            return float(self.gamma ** (step // self.decay_every))
+        return 1.0
+
+
+def set_learning_rates(optimizer: Optimizer, factor: float) -> None:
+    """Set every learning rate to this factor of its initial value, which the optimizer keeps.
+
+    A resumed optimizer has its initial values from the checkpoint.
+    """
+    for group in optimizer.param_groups:
+        group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor

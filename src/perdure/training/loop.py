@@ -10,10 +10,16 @@ import numpy as np
 import torch
 
 from .._random_streams import random_stream
+from ..evaluation.engine.cuda_graph import GraphPool
 from ..scenarios import order_drifting_stream
-from .early_stopping import EarlyStopping, split_for_early_stopping
-from .schedules import LearningRateSchedule, set_learning_rates
-from .step_checks import DivergenceCheck, check_batches, check_rows
+from .hyperparameters import LearningRateSchedule, set_learning_rates
+from .monitoring import (
+    DivergenceCheck,
+    EarlyStopping,
+    check_batches,
+    check_rows,
+    split_for_early_stopping,
+)
 from .step_graph import StepGraphs, TaskSteps, compute_in
 
 if TYPE_CHECKING:
@@ -22,7 +28,7 @@ if TYPE_CHECKING:
     from ..evaluation import Evaluator
     from ..scenarios import Scenario
     from ..strategies import Rows, Strategy
-    from .checkpointer import Checkpointer
+    from .checkpoint import Checkpointer
 
 __all__ = [
     "Phase",
@@ -96,7 +102,10 @@ def train(
     start = start or Position()
     step, stopping = start.step, stopping or EarlyStopping(plan.patience)
     counted = nullcontext if evaluator is None else evaluator.costs.count_as_training
-    compute = partial(compute_in, plan.precision, strategy.examples.device)
+    device = strategy.examples.device
+    compute = partial(compute_in, plan.precision, device)
+    captures = device.type == "cuda" and plan.capture and plan.schedule.is_constant
+    pool = GraphPool(device) if captures else None
     for index, phase in list(enumerate(list_phases(scenario, plan)))[start.phase :]:
         for task in range(len(scenario.tasks)) if strategy.trains_on_all_tasks else phase.tasks:
             strategy.model.open(task, scenario.tasks[task].classes)
@@ -111,7 +120,7 @@ def train(
         on_loss_terms = None
         if evaluator is not None and gradients:
             on_loss_terms = partial(check.record_gradients, evaluator, gradients)
-        graphs = StepGraphs(strategy, compute, enabled=plan.capture and plan.schedule.is_constant)
+        graphs = StepGraphs(strategy, compute, pool=pool)
         steps = TaskSteps(
             strategy, graphs, check, task=_only_task(strategy, rows), evaluator=evaluator,
             on_loss_terms=on_loss_terms, singly=bool(plan.patience),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 import torch
@@ -22,8 +21,9 @@ from ..scenarios import (
     reorder_tasks,
 )
 from ..strategies import find_strategy
+from .hyperparameters import LearningRateSchedule
 from .loop import TrainingPlan
-from .schedules import LearningRateSchedule
+from .optimizers import build_optimizer
 
 if TYPE_CHECKING:
     import os
@@ -43,8 +43,6 @@ __all__ = [
     "make_scenario_key",
     "prepare_scenario",
 ]
-
-OptimizerT = TypeVar("OptimizerT", bound=torch.optim.Optimizer)
 
 
 def load_scenario(config: RunConfig) -> Scenario:
@@ -134,41 +132,10 @@ def build_learner(config: RunConfig, scenario: Scenario) -> tuple[Strategy, Trai
         heads=scenario.heads is not None,
         device=config.device,
     )
-    optimizer = _build_optimizer(config, network)
+    optimizer = build_optimizer(config, network)
     strategy_class = find_strategy(config.strategy)
     strategy = strategy_class(network, optimizer, examples, seed=config.seed, **config.options)
     return strategy, plan
-
-
-def _build_optimizer(config: RunConfig, network: Network) -> torch.optim.Optimizer:
-    options: dict[str, Any] = dict(config.optimizer_options)
-    weights = [weight for weight in network.parameters() if weight.requires_grad]
-    if not weights:
-        raise InputError(
-            f"model {config.model!r}: all parameters are frozen, expected some to train"
-        )
-    # Fused: one pass over the weights per step.
-    if config.optimizer in ("adam", "adamw"):
-        kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
-        return _without_compiler(kind, config.device)(weights, **options, fused=True)
-    # Fused SGD fails if a weight has its first gradient after others, as the next task's head has.
-    sgd = _without_compiler(torch.optim.SGD, config.device)
-    return sgd(weights, **options, fused=network.opened is None)
-
-
-def _without_compiler(kind: type[OptimizerT], device: str) -> type[OptimizerT]:
-    """Return an optimizer class that does the same without importing PyTorch's compiler.
-
-    PyTorch wraps these methods in functions that import `torch._dynamo`, to exclude them from
-    compilation; that takes as long as importing PyTorch. On CUDA the class itself is expected,
-    which steps captured in graphs require.
-    """
-    if torch.device(device).type == "cuda":
-        return kind
-    names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
-    methods: dict[str, Any] = {name: inspect.unwrap(getattr(kind, name)) for name in names}
-    methods["step"] = torch.no_grad()(inspect.unwrap(kind.step))
-    return type(kind.__name__, (kind,), methods)  # a subclass: PyTorch's own stays as it is
 
 
 def build_evaluator(

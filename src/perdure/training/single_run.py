@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 import torch
 
-from ..evaluation.costs.memory import reset_peak_memory
+from ..evaluation.costs.readings import reset_peak_memory
 from ..record import RunFolder
 from .changes import check_resumable
-from .checkpoint import load_resumption
-from .checkpointer import Checkpointer
+from .checkpoint import Checkpointer, load_resumption
 from .config import CHECKPOINT_SECONDS
-from .early_stopping import EarlyStopping
 from .loop import count_steps, list_phases, train
+from .monitoring import EarlyStopping
 from .setup import build_evaluator, build_learner, load_scenario, prepare_scenario
 
 if TYPE_CHECKING:

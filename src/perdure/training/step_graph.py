@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from .._devices import use_tf32
-from ..evaluation.engine.cuda_graph import capture, release_generator, switch_stream
+from ..evaluation.engine.cuda_graph import GraphPool, capture, release_generator, switch_stream
+from .optimizers import is_plain_sgd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..evaluation import Evaluator
     from ..strategies import LossCallback, Rows, Strategy
-    from .step_checks import DivergenceCheck
+    from .monitoring import DivergenceCheck
 
 __all__ = ["CapturedStep", "StepGraphs", "TaskSteps", "compute_in"]
 
@@ -49,18 +50,18 @@ class CapturedStep:
 
     Args:
         size: the number of rows of a step.
-        device: of the examples.
+        pool: the memory of the graph.
     """
 
-    def __init__(self, size: int, device: torch.device) -> None:
-        self._graph = torch.cuda.CUDAGraph()
+    def __init__(self, size: int, pool: GraphPool) -> None:
+        self._graph, self._pool, device = torch.cuda.CUDAGraph(), pool, pool.device
         self._rows = torch.zeros(MAX_QUEUED, size, dtype=torch.int64, device=device)
         self._losses = torch.zeros(MAX_QUEUED, device=device)
         self._position = torch.zeros(1, dtype=torch.int64, device=device)  # in the queue
 
     def capture(self, take_step: Callable[[Tensor], Tensor]) -> None:
-        """Capture a step, which returns its loss, on the current stream."""
-        with capture(self._graph):
+        """Capture a step, which returns its loss."""
+        with switch_stream(self._pool.stream), capture(self._graph, self._pool):
             loss = take_step(self._rows.index_select(0, self._position).squeeze(0))
             self._losses.index_copy_(0, self._position, loss.reshape(1).to(self._losses))
             self._position.add_(1)
@@ -90,7 +91,7 @@ class StepGraphs:
     Args:
         strategy: the learner.
         compute: returns a context in which steps are computed, in the precision of training.
-        enabled: whether steps may be captured.
+        pool: the memory of graphs; None if no step may be captured.
     """
 
     def __init__(
@@ -98,17 +99,14 @@ class StepGraphs:
         strategy: Strategy,
         compute: Callable[[], AbstractContextManager[None]] = nullcontext,
         *,
-        enabled: bool,
+        pool: GraphPool | None,
     ) -> None:
         self._strategy, self._compute = strategy, compute
-        self._device = strategy.examples.device
         # A class that inherits from a capturable one may do more in its step: it has to say so.
         capturable = strategy.capturable and "capturable" in vars(type(strategy))
-        sgd = type(strategy.optimizer) is torch.optim.SGD
-        self._enabled = enabled and self._device.type == "cuda" and capturable and sgd
+        self._pool = pool if capturable and is_plain_sgd(strategy.optimizer) else None
         self._taken: Counter[tuple[int | None, ...]] = Counter()
         self._captured: dict[tuple[int | None, ...], CapturedStep] = {}
-        self._side = torch.cuda.Stream(self._device) if self._enabled else None
         self.replayed = False  # whether the last step replayed a graph
 
     def find(self, batches: Sequence[Rows], task: int | None) -> CapturedStep | None:
@@ -135,23 +133,22 @@ class StepGraphs:
         """
         rows, sizes = np.concatenate(batches), [len(rows) for rows in batches]
         key, self.replayed = (task, *sizes), False
-        if not self._enabled or on_loss_terms is not None or key in self._captured:
+        pool = self._pool
+        if pool is None or on_loss_terms is not None or key in self._captured:
             chosen = self._strategy.examples.rows_on_device(rows)
             return self._take_step(chosen, sizes, task, on_loss_terms)
-        assert self._side is not None
         self._taken[key] += 1
         if self._taken[key] <= WARM_UP:
             chosen = self._strategy.examples.rows_on_device(rows)
-            with switch_stream(self._side):
+            with switch_stream(pool.stream):
                 return self._take_step(chosen, sizes, task)
-        captured = CapturedStep(len(rows), self._device)
+        captured = CapturedStep(len(rows), pool)
         self._strategy.optimizer.zero_grad()  # gradients are to live in the memory of the graph
         try:
-            with switch_stream(self._side):
-                captured.capture(lambda chosen: self._take_step(chosen, sizes, task))
+            captured.capture(lambda chosen: self._take_step(chosen, sizes, task))
         except RuntimeError as error:
-            self._enabled = False
-            release_generator(self._device)
+            self._pool = None
+            release_generator(pool.device)
             reason = str(error).splitlines()[0]
             message = f"training steps are not captured in a CUDA graph: {reason}"
             warnings.warn(message, stacklevel=2)

@@ -1,14 +1,34 @@
 """Verdicts: whether a run keeps requirements, with stated confidence, and what it has lost."""
 
 from .baseline import Baseline, freeze_run, read_baseline, write_baseline
-from .checked_run import CheckedRun, TaskScore, make_checked_run, read_checked_run
-from .conditions import CheckInputs
-from .decision import decide, holm_rejections
-from .flips import ExampleFlip, Flips, TaskFlips, find_flips
-from .noise import ScorerNoise, measure_noise
-from .requirement import Requirement, parse_requirement, parse_requirements
-from .requirement_files import CheckSettings, find_settings, read_settings
-from .verdict import EXIT_CODES, Decision, RequirementResult, TaskResult, Verdict
+from .checked_run import (
+    CheckedRun,
+    ExampleFlip,
+    Flips,
+    TaskFlips,
+    TaskScore,
+    find_flips,
+    make_checked_run,
+    read_checked_run,
+)
+from .conditions import CheckInputs, ScorerNoise, measure_noise
+from .decision import (
+    EXIT_CODES,
+    Decision,
+    RequirementResult,
+    TaskResult,
+    Verdict,
+    decide,
+    holm_rejections,
+)
+from .requirement import (
+    CheckSettings,
+    Requirement,
+    find_settings,
+    parse_requirement,
+    parse_requirements,
+    read_settings,
+)
 
 __all__ = [
     "EXIT_CODES",

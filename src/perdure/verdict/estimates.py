@@ -1,17 +1,18 @@
 """Estimates with one-sided bounds of what requirements are about, and by which method.
 
-Paired where both evaluations have per-example results, otherwise from the numbers of examples.
+Paired where both evaluations have per-example results, otherwise from the numbers of examples; or
+over several seeds: what other seeds of the same method would give.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..metrics import UndefinedMetricError, difference_of_runs, parse_id
+from ..record import InputError
 from ..stats import (
     MAX_EXACT_PAIRS,
     OneSidedBounds,
@@ -19,8 +20,10 @@ from ..stats import (
     add_bounds,
     mean_accuracy_bounds,
     mean_drop_bounds,
+    t_interval,
+    welch_t,
 )
-from .checked_run import pair_examples
+from .checked_run import count_changes, pair_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +31,15 @@ if TYPE_CHECKING:
     from ..metrics import PerExample, ScoreScale
     from .checked_run import CheckedRun, TaskScore
 
-__all__ = ["NO_INTERVAL", "Estimate", "difference_estimate", "drop_estimate", "metric_estimate"]
+__all__ = [
+    "NO_INTERVAL",
+    "Estimate",
+    "check_seed_counts",
+    "difference_estimate",
+    "drop_estimate",
+    "metric_estimate",
+    "seeds_estimate",
+]
 
 CHANGES = {"forgetting.learned": 1.0, "bwt": -1.0}  # means of drops since learning, by their sign
 EXACT = f"exact for up to {MAX_EXACT_PAIRS} discordant pairs"
@@ -43,6 +54,7 @@ NO_INTERVAL = (
     "there is no interval for it: {}; record per-example results (`per_example=True`), or decide "
     "by the value alone (`point_values=True`)"
 )
+MIN_SEEDS = 3
 
 
 @dataclass(frozen=True)
@@ -118,7 +130,7 @@ def drop_estimate(
     if scale.lower_is_better:
         drop = -drop
     if pair is not None:
-        count = _count_changes(pair[0][0], pair[1][0])
+        count = count_changes(pair[0][0], pair[1][0])
         return _paired_mean([count], [1.0], (task,))
     if scale.is_accuracy and before.n and after.n:
         parts = [(round(one.score * one.n), one.n) for one in (before, after)]
@@ -139,12 +151,6 @@ def _missing(run: CheckedRun, id_: str) -> str:
     if run.source.per_example or run.source.per_example_at_ends:
         return f"the recorded results do not give one for {id_}"
     return "no per-example results are recorded"
-
-
-def _count_changes(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int]:
-    """Return how many examples were lost and gained, and how many there are."""
-    lost, gained = np.count_nonzero(before & ~after), np.count_nonzero(~before & after)
-    return int(lost), int(gained), len(before)
 
 
 def _paired_mean(
@@ -176,15 +182,12 @@ def _accuracy(run: CheckedRun, id_: str) -> Estimate | None:
         return None
     shares = sizes / sizes.sum() if id_ == "acc.pooled" else np.full(len(sizes), 1 / len(sizes))
     counts = [(round(score * n), int(n)) for score, n in zip(scores, sizes, strict=True)]
-    bounds = partial(_mean_accuracy, counts, shares.tolist())
+
+    def bounds(alpha: float) -> OneSidedBounds:
+        return mean_accuracy_bounds(counts, shares.tolist(), alpha=alpha)
+
     value = float((shares * scores).sum())
     return Estimate(value, bounds, WILSON, int(sizes.min()), matrix.tasks)
-
-
-def _mean_accuracy(
-    counts: Sequence[tuple[int, int]], shares: Sequence[float], alpha: float
-) -> OneSidedBounds:
-    return mean_accuracy_bounds(counts, shares, alpha=alpha)
 
 
 def _change(run: CheckedRun, id_: str) -> Estimate | None:
@@ -196,7 +199,7 @@ def _change(run: CheckedRun, id_: str) -> Estimate | None:
     shares = [1 / len(tasks)] * len(tasks)
     pairs = [(run.first[task], run.last[task]) for task in tasks]
     if all(_same_examples(*pair) for pair in pairs):
-        counts = [_count_changes(a.right[0], b.right[0]) for a, b in pairs if a.right and b.right]
+        counts = [count_changes(a.right[0], b.right[0]) for a, b in pairs if a.right and b.right]
         return _paired_mean(counts, shares, tasks, sign)
     if not all(one.n and two.n for one, two in pairs):
         return None
@@ -245,7 +248,7 @@ def _paired_accuracy(run: CheckedRun, base: CheckedRun, id_: str) -> Estimate | 
     if any(one.last[task].right is None for one in (run, base) for task in run.learned):
         return None
     pairs = [pair_examples(task, base, run) for task in run.learned]
-    counts = [_count_changes(before[0], after[0]) for before, after in pairs]
+    counts = [count_changes(before[0], after[0]) for before, after in pairs]
     total = sum(n for _, _, n in counts)
     shares = [n / total if id_ == "acc.pooled" else 1 / len(counts) for _, _, n in counts]
     return _paired_mean(counts, shares, run.learned, sign=-1.0)
@@ -272,3 +275,41 @@ def _paired_metric(run: CheckedRun, base: CheckedRun, id_: str) -> Estimate | No
         difference.metrics[id_], bounds, PAIRED_LINEAR, examples, run.learned,
         2 if id_.startswith("acc") else 4,
     )  # fmt: skip
+
+
+def check_seed_counts(runs: int, baselines: int) -> None:
+    """Raise InputError if one side is several seeds and the other a single run."""
+    if baselines and (runs > 1) != (baselines > 1):
+        raise InputError(
+            f"{runs} and {baselines} runs are compared, expected one run and one baseline, or "
+            "several seeds of both (`baseline=[…]`)"
+        )
+
+
+def seeds_estimate(values: Sequence[float], base: Sequence[float] = ()) -> Estimate:
+    """Return the mean over seeds, minus that of the baseline's seeds, with bounds over seeds.
+
+    Raises UndefinedMetricError where seeds cannot show how much others would differ.
+    """
+    if min(len(values), len(base) or MIN_SEEDS) < MIN_SEEDS:
+        raise UndefinedMetricError(f"it takes {MIN_SEEDS} seeds or more, got {len(values)}")
+    if not max(np.ptp(values), np.ptp(base) if base else 0.0):
+        raise UndefinedMetricError(
+            f"all {len(values)} seeds have the same value {values[0]:g}, so they do not show how "
+            "much other seeds would differ; check one run, whose bounds are about examples"
+        )
+    if base:
+        test = welch_t(values, base)
+        method = f"Welch's t over {len(values)} and {len(base)} seeds"
+
+        def bounds(alpha: float) -> OneSidedBounds:
+            return OneSidedBounds(*welch_t(values, base, level=1 - 2 * alpha)[:3])
+
+        return Estimate(test.difference, bounds, method, min(len(values), len(base)), unit="seeds")
+    mean = sum(values) / len(values)
+
+    def bounds_of_mean(alpha: float) -> OneSidedBounds:
+        return OneSidedBounds(mean, *t_interval(values, level=1 - 2 * alpha))
+
+    method = f"Student's t over {len(values)} seeds"
+    return Estimate(mean, bounds_of_mean, method, len(values), unit="seeds")

@@ -14,9 +14,8 @@ from ..._display import count_of
 from ...importers import READERS, ImportOptions, choose_reader, read_runs, write_runs
 from ...record import InputError
 from ...report.tables import TextTable
-from .._options import Flag, TextFormat, check_paths
+from .._options import Flag, PathText, ReaderName, TextFormat, check_paths, parse_pairs
 from .._output import print_json, print_lines, print_notes, print_stderr, print_wrapped
-from ..reference.names import PathText, ReaderName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +75,7 @@ def import_(
         raise InputError("nothing to import; name a reader (see --list) or auto, and files")
     options = ImportOptions(
         order=_parse_names(order, "--order"), control=_parse_names(control, "--control"),
-        columns=_parse_pairs(columns.split(",") if columns else (), "--columns"), metric=metric,
+        columns=parse_pairs(columns.split(",") if columns else (), "--columns"), metric=metric,
         percent=percent, lower_is_better=lower_is_better, config=_parse_config(config, seed),
     )  # fmt: skip
     check_paths(paths)
@@ -149,22 +148,10 @@ def _parse_names(text: str | None, option: str) -> tuple[str, ...]:
     return names
 
 
-def _parse_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, value = (part.strip() for part in pair.partition("="))
-        if not (name and equals and value):
-            raise InputError(f"{option} has {pair!r:.40}, expected NAME=VALUE")
-        if name in values:
-            raise InputError(f"{option} has {name!r:.40} twice, expected each name once")
-        values[name] = value
-    return values
-
-
 def _parse_config(pairs: list[str] | None, seed: int | None) -> dict[str, object]:
     """Return the entries of a config, numbers and other JSON values as such."""
     config: dict[str, object] = {}
-    for name, value in _parse_pairs(pairs or [], "--config").items():
+    for name, value in parse_pairs(pairs or [], "--config").items():
         try:
             config[name] = json.loads(value)
         except ValueError:

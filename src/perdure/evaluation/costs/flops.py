@@ -1,8 +1,9 @@
 """Counting floating-point operations with PyTorch's formulas, without hooks on modules.
 
-PyTorch has no public interface to the dispatcher and to the stack of its modes, so this module
-uses private parts of torch (`torch._C._dispatch_*`, `_push_mode`, `_pop_mode`, …), as PyTorch's own
-FlopCounterMode does. tests/test_private_torch.py fails when one of them is gone.
+PyTorch has no public interface to the dispatcher and to the stack of its modes, and its kernels
+have no public names, so this module uses private parts of torch (`torch._C._dispatch_*`,
+`_push_mode`, `_pop_mode`, …), as PyTorch's own FlopCounterMode does.
+tests/test_private_torch.py fails when one of them is gone.
 """
 # ruff: noqa: SLF001 - see above
 
@@ -24,17 +25,16 @@ from torch.utils._python_dispatch import (
     _push_mode,
 )
 from torch.utils._pytree import arg_tree_leaves
-
-from .formulas import formula
+from torch.utils.flop_counter import flop_registry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torch.autograd.graph import Node
 
-    from .formulas import Formula
+    Formula = Callable[..., int]
 
-__all__ = ["FlopCounter"]
+__all__ = ["FlopCounter", "formula"]
 
 aten = torch.ops.aten
 COMPOSITE_KEY = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -195,3 +195,79 @@ def _excess_of_groups(count: Formula, args: tuple[Any, ...], out: object) -> int
     transposed = rest[5]
     positions = (x if transposed else gradient).shape[2:].numel()
     return counted - 2 * int(rest[0].numel()) * int(x.shape[0]) * int(positions)
+
+
+def formula(operator: object) -> Formula | None:
+    """Return the function that counts the operations of an operator; None if there is none.
+
+    Example:
+        >>> linear = formula(torch.ops.aten.linear)
+        >>> linear(torch.ones(2, 3), torch.ones(4, 3), out_val=torch.ones(2, 4))
+        48
+        >>> formula(torch.ops.aten.relu)
+    """
+    return flop_registry.get(operator) or _FORMULAS.get(operator)
+
+
+def _linear(x: Tensor, weight: Tensor, *_: object, **__: object) -> int:
+    return 2 * x.numel() * weight.shape[0]
+
+
+def _linear_backward(
+    x: Tensor, _: Tensor, weight: Tensor, output_mask: Sequence[bool], **__: object
+) -> int:
+    return int(sum(output_mask[:2])) * _linear(x, weight)
+
+
+def _recurrent(x: Tensor, weights: Sequence[Tensor], *_: object, **__: object) -> int:
+    """Every matrix is multiplied once per example and position; the other weights are biases."""
+    matrices = sum(weight.numel() for weight in weights if weight.dim() == 2)
+    return 2 * x.numel() // x.shape[-1] * matrices
+
+
+def _recurrent_layer(x: Tensor, *weights: Tensor, **__: object) -> int:
+    return _recurrent(x, weights[:2])
+
+
+def _backward(forward: Callable[..., int]) -> Callable[..., int]:
+    """Return the formula of the gradients of the inputs and of the weights."""
+    return lambda *args, **options: 2 * forward(*args, **options)
+
+
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, width: int, *_: object, **__: object
+) -> int:
+    """Four projections, the attention scores, and their product with the values."""
+    projected = 2 * query.numel() + key.numel() + value.numel()
+    pairs = sum(a * b for a, b in zip(_lengths(query), _lengths(key), strict=True))
+    return 2 * width * (projected + 2 * pairs)
+
+
+def _encoder_layer(x: Tensor, width: int, *rest: Tensor, **__: object) -> int:
+    hidden = int(rest[12].shape[0])
+    return _attention(x, x, x, width) + 2 * 2 * x.numel() * hidden
+
+
+def _lengths(x: Tensor) -> list[int]:
+    """Return how many positions each example has."""
+    if x.is_nested:
+        return [int(size) for size in x._nested_tensor_size()[:, 0]]
+    return [x.shape[1]] * x.shape[0]
+
+
+# Kernels that PyTorch's own counter does not know, by its conventions.
+_flash = aten._scaled_dot_product_flash_attention
+_FORMULAS: dict[object, Formula] = {
+    aten.linear: _linear,  # a kernel of its own for nested tensors and on MPS
+    aten.linear_backward: _linear_backward,
+    aten.mkldnn_rnn_layer: _recurrent_layer,
+    aten.mkldnn_rnn_layer_backward: _backward(_recurrent_layer),
+    aten._cudnn_rnn: _recurrent,
+    aten._cudnn_rnn_backward: _backward(_recurrent),
+    aten._native_multi_head_attention: _attention,
+    aten._transformer_encoder_layer_fwd: _encoder_layer,
+    aten._scaled_dot_product_flash_attention_for_cpu: flop_registry[_flash],
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: flop_registry[
+        aten._scaled_dot_product_flash_attention_backward
+    ],
+}

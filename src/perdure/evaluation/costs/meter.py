@@ -11,12 +11,17 @@ from torch import nn
 
 from ..progress import format_costs
 from ..state.preserve import preserve_state
-from ..state.tensors import model_device, tensor_bytes, unique_tensors
-from ..state.trees import nbytes, row_layout
-from .estimates import evaluation_flops, training_pass_flops
+from ..state.tensors import model_device, nbytes, row_layout, tensor_bytes, unique_tensors
 from .flops import FlopCounter
-from .memory import data_size, peak_memory
-from .step_flops import StepFlops, StepFlopsState, can_count
+from .readings import (
+    StepFlops,
+    StepFlopsState,
+    can_count,
+    data_size,
+    evaluation_flops,
+    peak_memory,
+    training_pass_flops,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -108,7 +113,7 @@ class CostMeter:
                 self._row["flops_train"] = None
             self._add("flops_train", flops.total)
             if self._steps.counting:
-                self._steps.exclude(flops.total)  # counted there, too
+                self._steps.excluded += flops.total  # counted there, too
         else:
             self._state.seconds_before += time.perf_counter() - start
             self._state.flops_before += flops.total
@@ -128,7 +133,7 @@ class CostMeter:
             self._excluded_seconds += seconds
             self._add("seconds_eval", seconds)
             nested_flops = self._steps.excluded - excluded_flops
-            self._steps.exclude(max(0.0, self._steps.so_far - flops - nested_flops))
+            self._steps.excluded += max(0.0, self._steps.so_far - flops - nested_flops)
 
     # What follows is for the evaluator.
 

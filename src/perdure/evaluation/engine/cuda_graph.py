@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CudaGraph",
     "CudaGraphError",
+    "EvalGraph",
+    "GraphPool",
     "capture",
     "differ_in_bits",
     "release_generator",
@@ -33,33 +36,61 @@ class CudaGraphError(RuntimeError):
     """Raised when an evaluation cannot be captured; the message says why."""
 
 
+class GraphPool:
+    """Memory that CUDA graphs share, and the stream on which they are captured.
+
+    Its graphs must run one after the other: each uses the memory of the temporary tensors of the
+    others. With a pool per graph, PyTorch would keep the memory of every graph that ever was.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._stream: torch.cuda.Stream | None = None
+        self._first: torch.cuda.CUDAGraph | None = None
+
+    @property
+    def stream(self) -> torch.cuda.Stream:
+        """The stream of all captures."""
+        if self._stream is None:
+            self._stream = torch.cuda.Stream(self.device)
+        return self._stream
+
+    def handle(self) -> Any:
+        """Return what `capture_begin` takes; the current stream must be that of the pool."""
+        if self._first is None:
+            first = torch.cuda.CUDAGraph()
+            with capture(first):
+                torch.zeros(1, device=self.device)
+            self._first = first  # the pool exists as long as one of its graphs
+        return self._first.pool()
+
+    def discard(self) -> None:
+        """Use other memory from here on: after a capture that failed, this cannot be used."""
+        self._stream = self._first = None
+
+
 class CudaGraph:
     """A captured `compute()`. It reads the weights in place: they may change, but not move.
 
     Args:
-        compute: returns the values of an evaluation.
+        compute: returns a tensor.
         model: what it reads.
-        batches: the examples that it evaluates.
+        pool: the memory of the graph.
     """
 
-    def __init__(
-        self, compute: Callable[[], torch.Tensor], model: object, batches: EvalBatches
-    ) -> None:
-        self._graph, device = torch.cuda.CUDAGraph(), batches.device
+    def __init__(self, compute: Callable[[], torch.Tensor], model: object, pool: GraphPool) -> None:
+        self._graph, device = torch.cuda.CUDAGraph(), pool.device
         try:
             self._addresses = _addresses(model)
-            side = torch.cuda.Stream(device)
-            with preserve_state(model), switch_stream(side):
+            with preserve_state(model), switch_stream(pool.stream):
                 before = _side_effects(model, device)
                 compute()  # libraries initialise on a first call, which cannot be captured
                 if _side_effects(model, device) != before:  # a replay would not undo it
                     raise CudaGraphError(
                         "the forward draws random numbers or writes to its tensors"
                     )
-                self._ring = ResultRing(compute(), batches)
-                with capture(self._graph):
+                with capture(self._graph, pool):
                     self._values = compute()
-                    self._ring.write(self._values)
         except CudaGraphError:
             raise
         except RuntimeError as error:
@@ -69,6 +100,48 @@ class CudaGraph:
     def fits(self, model: object) -> bool:
         """Return whether the tensors of the model are where they were at the capture."""
         return _addresses(model) == self._addresses
+
+    def replay(self) -> torch.Tensor:
+        """Return the values for the weights of now; the next replay overwrites them."""
+        self._graph.replay()
+        return self._values
+
+
+class EvalGraph:
+    """A captured evaluation, whose results gather on the device.
+
+    Args:
+        compute: returns the values of an evaluation.
+        model: as for `CudaGraph`.
+        values: what `compute` returned for these batches.
+        batches: the examples that it evaluates.
+        pool: the memory of the graph.
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[], torch.Tensor],
+        model: object,
+        values: torch.Tensor,
+        batches: EvalBatches,
+        pool: GraphPool,
+    ) -> None:
+        try:
+            self._ring = ResultRing(values, batches)
+        except RuntimeError as error:  # such as a lack of memory
+            raise CudaGraphError(str(error).splitlines()[0]) from error
+
+        def compute_and_write() -> torch.Tensor:
+            values = compute()
+            self._ring.write(values)
+            return values
+
+        self._graph = CudaGraph(compute_and_write, model, pool)
+        self._ring.skip()  # what was written before the capture
+
+    def fits(self, model: object) -> bool:
+        """Return whether the tensors of the model are where they were at the capture."""
+        return self._graph.fits(model)
 
     def submit(self, step: int) -> None:
         """Evaluate the weights of now; the results stay on the device for a while."""
@@ -84,14 +157,14 @@ class CudaGraph:
 
     def values(self) -> torch.Tensor:
         """Return the values for the weights of now; the next evaluation overwrites them."""
-        self._graph.replay()
+        values = self._graph.replay()
         self._ring.skip()
-        return self._values
+        return values
 
 
 @contextmanager
-def capture(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
-    """Capture what is submitted to the current stream, which must not be the default one.
+def capture(graph: torch.cuda.CUDAGraph, pool: GraphPool | None = None) -> Iterator[None]:
+    """Capture what is submitted to the current stream, which must be that of the pool, if any.
 
     Unlike `torch.cuda.graph`, this waits neither for the GPU nor empties its cache, so that other
     streams continue; and other threads (a loader that pins memory, say) with their own CUDA calls.
@@ -100,14 +173,38 @@ def capture(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
     collects = gc.isenabled()
     gc.disable()
     try:
-        graph.capture_begin(capture_error_mode="thread_local")
+        _begin_capture(graph, None if pool is None else pool.handle())
         try:
             yield
         finally:
-            graph.capture_end()
+            _end_capture(graph)
+    except BaseException:
+        if pool is not None:
+            pool.discard()
+        raise
     finally:
         if collects:
             gc.enable()
+
+
+def _begin_capture(graph: torch.cuda.CUDAGraph, handle: Any) -> None:
+    try:
+        graph.capture_begin(pool=handle, capture_error_mode="thread_local")
+    except RuntimeError:
+        _keep_forever(graph)  # PyTorch 2.11 ends the process when it frees such a graph
+        raise
+
+
+def _end_capture(graph: torch.cuda.CUDAGraph) -> None:
+    try:
+        graph.capture_end()
+    except RuntimeError:
+        _keep_forever(graph)  # PyTorch's allocator still asks it which memory to use
+        raise
+
+
+def _keep_forever(graph: torch.cuda.CUDAGraph) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(graph))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,11 +16,10 @@ from torch import nn
 
 from ..._devices import use_tf32
 from ..eval_data import check_types
-from ..executors import Inline
+from ..schedules import Inline
 from ..state.preserve import preserve_state
-from ..state.tensors import model_device
-from ..state.trees import first_tensor
-from .cuda_graph import CudaGraph, CudaGraphError, differ_in_bits
+from ..state.tensors import first_tensor, model_device
+from .cuda_graph import CudaGraphError, EvalGraph, GraphPool, differ_in_bits
 from .eval_batches import EvalBatches, EvalResult, Predictions, Values
 from .half_precision import HalfPrecisionError
 from .precision import PrecisionControl
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..eval_set import EvalSet
-    from ..executors import Executor
+    from ..schedules import Executor
     from .result_ring import ResultBlock
     from .scoring import Scorer
 
@@ -78,7 +78,8 @@ class Engine:
         self._evaluated: EvalBatches | None = None  # those that were evaluated here last
         self._count = 0  # how often
         self.precision = PrecisionControl(scorer, executor)
-        self._graph: CudaGraph | None = None
+        self._graph: EvalGraph | None = None
+        self._graph_pool: GraphPool | None = None
         self._graph_differs: Tensor | None = None  # from the evaluation under way
         self._rejected_at: int | None = None  # the step at which a verification failed
         self._graph_allowed = scorer.batch_size is None
@@ -200,9 +201,14 @@ class Engine:
             yield from self.scorer.outputs(model, rows)
 
     def close(self) -> None:
-        """Stop what runs in the background."""
+        """Stop what runs in the background, and free the memory of CUDA graphs."""
         if self._background is not None:
             self._background.close()
+        if self._graph_pool is not None:
+            self._graph = self._graph_pool = None
+            self.precision.close()
+            with suppress(RuntimeError):  # some versions refuse after a capture that failed
+                torch.cuda.empty_cache()
 
     # Evaluating in this process, which a worker's process does as well.
 
@@ -275,7 +281,8 @@ class Engine:
             if self._count > 1 and precision.screens(model, batches):
                 often = self._count & (self._count - 1) == 0  # the bound is measured there
                 verify = often or self._verifies(self._count)
-                return precision.screened_values(model, batches, step, verify=verify)
+                pool = self._pool(batches.device)
+                return precision.screened_values(model, batches, step, verify=verify, pool=pool)
             with preserve_state(model):
                 values = precision.eager_values(model, batches, step)
         except HalfPrecisionError as reason:
@@ -286,7 +293,15 @@ class Engine:
             self._capture_or_verify(model, batches, values, step)
         return values
 
-    def _submit_to(self, graph: CudaGraph, step: int) -> None:
+    def _pool(self, device: torch.device) -> GraphPool | None:
+        """Return the memory of all graphs of this engine; None on a CPU."""
+        if device.type != "cuda":
+            return None
+        if self._graph_pool is None or self._graph_pool.device != device:
+            self._graph_pool = GraphPool(device)
+        return self._graph_pool
+
+    def _submit_to(self, graph: EvalGraph, step: int) -> None:
         graph.submit(step)
         self._drain(everything=False)
 
@@ -300,10 +315,12 @@ class Engine:
         """Capture the evaluation in a graph, or compare the captured one with `values`."""
         try:
             if self._graph is None or not self._graph.fits(model):
-                if self._count > 1:  # a single evaluation is not worth a capture
-                    self._graph = CudaGraph(
-                        lambda: self.precision.eager_values(model, batches, step), model, batches
-                    )
+                pool = self._pool(batches.device) if self._count > 1 else None
+                if pool is not None:  # a single evaluation is not worth a capture
+                    self._graph = EvalGraph(
+                        lambda: self.precision.eager_values(model, batches, step),
+                        model, values, batches, pool,
+                    )  # fmt: skip
             else:
                 self._graph_differs = differ_in_bits(self._graph.values(), values)
         except CudaGraphError as reason:

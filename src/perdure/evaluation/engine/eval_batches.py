@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..state.trees import map_tree, move_leaf, take_rows
+from ..state.tensors import map_tree, move_leaf, take_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

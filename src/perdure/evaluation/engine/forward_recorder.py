@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
-from ..state.trees import leaves, map_tree
+from ..state.tensors import leaves, map_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -48,7 +48,7 @@ class HalfPrecision:
 
     def __init__(self, scorer: Scorer, dtype: torch.dtype) -> None:
         self._scorer, self.dtype = scorer, dtype
-        self._prepared: WeakKeyDictionary[Rows, _Prepared] = WeakKeyDictionary()
+        self._prepared: WeakKeyDictionary[Rows, list[_Prepared]] = WeakKeyDictionary()
 
     def values(self, model: object, rows: Rows) -> Tensor:
         """Return which rows are correct in half precision."""
@@ -72,11 +72,14 @@ class HalfPrecision:
             raise HalfPrecisionError(
                 f"the model is {type(model).__name__}, expected a torch.nn.Module"
             )
-        tensors, prepared = all_tensors(model), self._prepared.get(rows)
-        if prepared is None or not prepared.fits(tensors):
-            shapes = [(tensor, tensor.shape) for tensor in tensors]
-            prepared = _Prepared(self._record(model, rows, tensors), shapes)
-            self._prepared[rows] = prepared
+        tensors, known = all_tensors(model), self._prepared.get(rows, [])
+        for prepared in known:
+            if prepared.fits(tensors):
+                return prepared
+        shapes = [(tensor, tensor.shape) for tensor in tensors]
+        prepared = _Prepared(self._record(model, rows, tensors), shapes)
+        # A copy of the model takes turns with the model, and its CUDA graph reads these inputs.
+        self._prepared[rows] = [*known[-1:], prepared]
         return prepared
 
     def _record(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..state.trees import leaves, map_tree
+from ..state.tensors import leaves, map_tree
 from .forward_recorder import RecordedCall, RecordedValue
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..._devices import use_tf32
-from ..executors import Inline
+from ..schedules import Inline
 from ..state.preserve import preserve_state
 from ..state.tensors import submodules
 from .half_precision import HalfPrecision
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from ..executors import Executor
+    from ..schedules import Executor
+    from .cuda_graph import GraphPool
     from .eval_batches import EvalBatches
     from .half_precision import HalfPrecisionError
     from .scoring import Rows, Scorer
@@ -52,10 +53,15 @@ class PrecisionControl:
         """Whether half precision was asked for and works so far."""
         return self._name in HALF_PRECISIONS
 
+    def close(self) -> None:
+        """Free what evaluations in half precision keep."""
+        self._half_precision = self._screening = None
+
     def disable(self, reason: HalfPrecisionError | None = None) -> bool:
         """Use float32 only, from here on; return whether the user should know the reason."""
         matters = self._name != "auto" or isinstance(reason, MissedPredictionError)
-        self._name, self._half_precision, self._screening = "float32", None, None
+        self._name = "float32"
+        self.close()
         return matters
 
     def eager_values(self, model: object, batches: EvalBatches, step: int) -> Tensor:
@@ -77,19 +83,33 @@ class PrecisionControl:
         return possible and batches.device.type == "cuda" and _has_convolutions(model)
 
     def screened_values(
-        self, model: object, batches: EvalBatches, step: int, *, verify: bool
+        self,
+        model: object,
+        batches: EvalBatches,
+        step: int,
+        *,
+        verify: bool,
+        pool: GraphPool | None,
     ) -> Tensor:
-        """Return the values of all rows as float32 gives them, most from half precision."""
-        on_cuda = batches.device.type == "cuda"
-        if self._screening is None:
+        """Return the values of all rows as float32 gives them, most from half precision.
+
+        Args:
+            model: evaluated as it is now.
+            batches: the examples.
+            step: after how many training steps.
+            verify: measure again how far half precision is off.
+            pool: the memory of CUDA graphs, on CUDA.
+        """
+        on_cuda = pool is not None
+        if self._screening is None or self._screening.pool is not pool:
             dtype = torch.float16 if on_cuda else torch.bfloat16
-            self._screening = Screening(self._scorer, HalfPrecision(self._scorer, dtype))
+            self._screening = Screening(self._scorer, HalfPrecision(self._scorer, dtype), pool)
         verify |= not self._screening.is_ready(batches, step)
         evaluate = self._screening.verify if verify else self._screening.values
         # Graphs leave the state of the model alone.
         preserved = nullcontext() if on_cuda and not verify else preserve_state(model)
         with preserved, use_tf32(enabled=False):
-            return torch.cat([evaluate(model, rows, batches) for rows in batches.at(step)])
+            return torch.cat([evaluate(model, rows) for rows in batches.at(step)])
 
 
 def _has_convolutions(model: object) -> bool:

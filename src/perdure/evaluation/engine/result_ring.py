@@ -10,6 +10,7 @@ import torch
 from .eval_batches import EvalResult
 
 if TYPE_CHECKING:
+    from .cuda_graph import CudaGraph
     from .eval_batches import EvalBatches
 
 __all__ = ["MAX_BLOCKS", "ResultBlock", "ResultRing"]
@@ -48,7 +49,7 @@ class ResultRing:
         self._on_device.index_copy_(0, self._slot, values.unsqueeze(0))
         self._slot.add_(1).remainder_(self.size)
 
-    def replay(self, graph: torch.cuda.CUDAGraph, step: int) -> None:
+    def replay(self, graph: CudaGraph, step: int) -> None:
         """Evaluate by `graph`, which writes into the next slot."""
         if self._steps:
             graph.replay()

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from ..._devices import widest_float
 from ..arguments import check_parameters
-from ..scores.tokens import TokenScore, decoder_inputs
-from ..scores.whole_set import WholeSetMetric
-from ..state.model_parts import refuse_unknown_modules, user_model
-from ..state.trees import (
+from ..eval_data import decoder_inputs
+from ..scores import TokenScore, WholeSetMetric
+from ..state.preserve import refuse_unknown_modules, user_model
+from ..state.tensors import (
     clone_leaf,
     first_tensor,
     join_rows,

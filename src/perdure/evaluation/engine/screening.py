@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from ..state.trees import take_rows
+from ..state.tensors import take_rows
 from .cuda_graph import CudaGraph, CudaGraphError
 from .half_precision import HalfPrecisionError
 from .scoring import correct
@@ -26,6 +26,7 @@ from .scoring import correct
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .cuda_graph import GraphPool
     from .eval_batches import EvalBatches
     from .half_precision import HalfPrecision
     from .scoring import Rows, Scorer
@@ -67,10 +68,17 @@ class Screening:
     """Evaluates in half precision, and close predictions in full precision.
 
     On CUDA both are captured in graphs.
+
+    Args:
+        scorer: how examples are scored.
+        half_precision: the forward pass in half precision.
+        pool: the memory of CUDA graphs, on CUDA.
     """
 
-    def __init__(self, scorer: Scorer, half_precision: HalfPrecision) -> None:
-        self._scorer, self._half = scorer, half_precision
+    def __init__(
+        self, scorer: Scorer, half_precision: HalfPrecision, pool: GraphPool | None
+    ) -> None:
+        self._scorer, self._half, self.pool = scorer, half_precision, pool
         self._bounds: WeakKeyDictionary[Rows, _ErrorBound] = WeakKeyDictionary()
         self._slower: WeakKeyDictionary[Rows, int] = WeakKeyDictionary()
         self._graphs: WeakKeyDictionary[Rows, dict[int, _RowsGraph]] = WeakKeyDictionary()
@@ -80,35 +88,34 @@ class Screening:
         bounds = [self._bounds.get(rows) for rows in batches.at(step)]
         return all(bound is not None and bound.pays for bound in bounds)
 
-    def values(self, model: object, rows: Rows, batches: EvalBatches) -> Tensor:
+    def values(self, model: object, rows: Rows) -> Tensor:
         """Return which rows are correct, as full precision would have it."""
-        logits = self._half_logits(model, rows, batches)
+        logits = self._half_logits(model, rows)
         matches = correct(logits, rows.y, rows)
         close = self._bounds[rows].uncertain(logits).nonzero().squeeze(1)
         if len(close):
-            full = self._full_logits(model, rows, batches, close)
+            full = self._full_logits(model, rows, close)
             matches[close] = correct(full, take_rows(rows.y, close), rows)
         return matches
 
-    def verify(self, model: object, rows: Rows, batches: EvalBatches) -> Tensor:
+    def verify(self, model: object, rows: Rows) -> Tensor:
         """Return which rows are correct in full precision, and measure the bound again.
 
         Raises MissedPredictionError if the bound in force would have missed a wrong prediction,
         and HalfPrecisionError if half precision is not faster on this machine.
         """
-        device = batches.device
-        if device.type == "cuda":
-            self._half_graph(model, rows, batches)  # captured before the clock starts
+        if self.pool is not None:
+            self._half_graph(model, rows, self.pool)  # captured before the clock starts
         else:
             self._half.prepare(model, rows)
-        start = _now(device)
+        start = self._now()
         try:
             full = torch.cat([self._scorer.logits(model, rows, at, x) for at, x, _ in rows.batches])
         except torch.OutOfMemoryError:
             raise HalfPrecisionError("there is not enough memory for both precisions") from None
-        middle = _now(device)
-        half = self._half_logits(model, rows, batches)
-        seconds = _now(device) - middle, middle - start
+        middle = self._now()
+        half = self._half_logits(model, rows)
+        seconds = self._now() - middle, middle - start
         matches, full = correct(full, rows.y, rows), full.float()
         if rows in self._bounds:
             self._compare(self._bounds[rows], half, full)
@@ -121,8 +128,8 @@ class Screening:
         self, rows: Rows, half_seconds: float, full_seconds: float, repeated: float
     ) -> None:
         """Decide whether screening pays; raise HalfPrecisionError if it has not for long."""
-        on_cuda = self._graphs.get(rows) is not None
-        is_slow = half_seconds >= full_seconds or (on_cuda and full_seconds < MIN_SECONDS)
+        is_short = self.pool is not None and full_seconds < MIN_SECONDS
+        is_slow = half_seconds >= full_seconds or is_short
         pays = not is_slow and half_seconds + repeated * full_seconds < full_seconds
         self._bounds[rows].pays = pays
         self._slower[rows] = 0 if pays else self._slower.get(rows, 0) + 1
@@ -144,25 +151,29 @@ class Screening:
                 "the last verification may be off by as much"
             )
 
-    def _half_logits(self, model: object, rows: Rows, batches: EvalBatches) -> Tensor:
-        if batches.device.type != "cuda":
+    def _half_logits(self, model: object, rows: Rows) -> Tensor:
+        if self.pool is None:
             return self._half.logits(model, rows)
-        return self._half_graph(model, rows, batches).values()
+        return self._half_graph(model, rows, self.pool).values()
 
-    def _half_graph(self, model: object, rows: Rows, batches: EvalBatches) -> _RowsGraph:
-        return self._graph(0, model, rows, batches, lambda _: self._half.logits(model, rows))
+    def _half_graph(self, model: object, rows: Rows, pool: GraphPool) -> _RowsGraph:
+        """Return the graph of all rows; if the model has moved, the others are of no use either."""
+        graph = self._graphs.get(rows, {}).get(0)
+        if graph is not None and not graph.fits(model):
+            del self._graphs[rows]
+        return self._graph(0, model, rows, pool, lambda _: self._half.logits(model, rows))
 
-    def _full_logits(self, model: object, rows: Rows, batches: EvalBatches, some: Tensor) -> Tensor:
+    def _full_logits(self, model: object, rows: Rows, some: Tensor) -> Tensor:
         """Return the outputs of some rows in full precision."""
         parts = []
         for part in some.split(rows.batch_size):
-            if batches.device.type != "cuda":
+            if self.pool is None:
                 x = take_rows(rows.x, part)
                 parts.append(self._scorer.logits(model, rows, part, x))
                 continue
             size = min(len(rows), max(MIN_REPEATED, 1 << (len(part) - 1).bit_length()))
             graph = self._graph(
-                size, model, rows, batches,
+                size, model, rows, self.pool,
                 lambda at: self._scorer.logits(model, rows, at, take_rows(rows.x, at)),
             )  # fmt: skip
             parts.append(graph.values(part)[: len(part)].clone())
@@ -173,41 +184,44 @@ class Screening:
         size: int,
         model: object,
         rows: Rows,
-        batches: EvalBatches,
+        pool: GraphPool,
         compute: Callable[[Tensor], Tensor],
     ) -> _RowsGraph:
-        """Return the graph that evaluates so many rows, captured if it was not or has moved."""
+        """Return the graph that evaluates so many rows, captured if it was not yet."""
         graphs = self._graphs.setdefault(rows, {})
-        if size not in graphs or not graphs[size].graph.fits(model):
+        if size not in graphs:
             try:
-                graphs[size] = _RowsGraph(size, model, batches, compute)
+                graphs[size] = _RowsGraph(size, model, pool, compute)
             except CudaGraphError as reason:
                 raise HalfPrecisionError(f"there is no CUDA graph: {reason}") from reason
         return graphs[size]
+
+    def _now(self) -> float:
+        if self.pool is not None:
+            torch.cuda.synchronize(self.pool.device)
+        return time.perf_counter()
 
 
 class _RowsGraph:
     """A CUDA graph that evaluates a fixed number of rows, which may be others each time."""
 
     def __init__(
-        self, size: int, model: object, batches: EvalBatches, compute: Callable[[Tensor], Tensor]
+        self, size: int, model: object, pool: GraphPool, compute: Callable[[Tensor], Tensor]
     ) -> None:
-        self._index = torch.zeros(size, dtype=torch.long, device=batches.device)
-        self.graph = CudaGraph(lambda: compute(self._index), model, batches)
+        self._index = torch.zeros(size, dtype=torch.long, device=pool.device)
+        self._graph = CudaGraph(lambda: compute(self._index), model, pool)
+
+    def fits(self, model: object) -> bool:
+        """Return whether the tensors of the model are where they were at the capture."""
+        return self._graph.fits(model)
 
     def values(self, rows: Tensor | None = None) -> Tensor:
         """Return the outputs, the first of which are those of `rows`."""
         if rows is not None:
             self._index[: len(rows)].copy_(rows)
-        return self.graph.values()
+        return self._graph.replay()
 
 
 def _size(logits: Tensor) -> Tensor:
     """Return the size of the outputs of each row, without those of masked classes."""
     return logits.masked_fill(~(logits.abs() < MASKED), 0.0).abs().amax(1).clamp(min=1e-30)
-
-
-def _now(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..executors import Worker
-from ..state.model_parts import UnknownModuleError
-from ..state.preserve import preserve_state
+from ..schedules import Worker
+from ..state.preserve import UnknownModuleError, preserve_state
 from ..state.tensors import all_tensors, copy_into
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class SideStream:
                 expected = self._engine.precision.eager_values(model, batches, step)
             self._expected[step] = expected.numpy(force=True)
         if self._disabled:
-            self._engine.evaluate(model, batches, step)
+            self._evaluate_inline(model, batches, step)
             return
         while self._busy and self._busy[0].query():
             self._busy.popleft()
@@ -86,7 +85,12 @@ class SideStream:
                 self._disable("its forward pass reaches modules that a copy of it does not hold")
             self._busy.append(self._stream.record_event())
         if self._disabled:
-            self._engine.evaluate(model, batches, step)
+            self._evaluate_inline(model, batches, step)
+
+    def _evaluate_inline(self, model: nn.Module, batches: EvalBatches, step: int) -> None:
+        """Evaluate on the training stream, once graphs of the same memory have run on the other."""
+        torch.cuda.current_stream(batches.device).wait_stream(self._stream)
+        self._engine.evaluate(model, batches, step)
 
     def _prepare(
         self, model: nn.Module, batches: EvalBatches, shapes: list[tuple[torch.Size, torch.dtype]]

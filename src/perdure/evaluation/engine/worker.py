@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ..._display import count_of
-from ..executors import Worker
+from ..schedules import Worker
 from ..state.tensors import unique_tensors, unshareable_kind
 from .eval_batches import EvalResult
 from .worker_process import HEADER, POLL_SECONDS, STOP, Status, serve, shared_like

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import os
 import signal
@@ -73,6 +74,7 @@ def serve(
     This runs in a new thread: OpenMP's threads do not survive a fork, but a new thread gets new
     ones.
     """
+    gc.freeze()  # destructors of what the training process left behind are not safe to run here
     parent_pipe.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training process handles interrupts
 

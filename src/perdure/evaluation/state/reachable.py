@@ -1,4 +1,4 @@
-"""Search for modules and random generators that a model, a function or a dataset refers to."""
+"""Search for modules and random generators that something refers to; states of generators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["GENERATORS", "preserve_generators", "reachable", "unregistered_objects"]
+__all__ = ["GENERATORS", "RandomStates", "preserve_generators", "reachable", "unregistered_objects"]
 
 T = TypeVar("T")
 RandomGenerator = (
@@ -185,6 +185,36 @@ def _set_generator_state(generator: RandomGenerator, state: Any) -> None:
         generator.setstate(state)
     elif isinstance(generator, np.random.RandomState):  # noqa: SIM114
         generator.set_state(state)
-    # Setting even the same state may change what cuDNN draws: see preserve.py.
+    # Setting even the same state may change what cuDNN draws: see RandomStates.
     elif not torch.equal(generator.get_state(), state):
         generator.set_state(state)
+
+
+class RandomStates:
+    """The states of the global generators of Python, NumPy and PyTorch at its creation.
+
+    Example:
+        >>> states = RandomStates()
+        >>> a = torch.rand(3)
+        >>> states.restore()
+        >>> torch.equal(a, torch.rand(3))
+        True
+    """
+
+    def __init__(self) -> None:
+        self._python, self._numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+        self._cpu = torch.get_rng_state()
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        self._mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
+
+    def restore(self) -> None:
+        """Set all generators to these states."""
+        random.setstate(self._python)
+        np.random.set_state(self._numpy)  # noqa: NPY002
+        torch.set_rng_state(self._cpu)
+        if self._mps is not None:
+            torch.mps.set_rng_state(self._mps)
+        for device, state in enumerate(self._cuda):
+            # Setting even the same state makes cuDNN draw other dropout for recurrent layers.
+            if not torch.equal(torch.cuda.get_rng_state(device), state):
+                torch.cuda.set_rng_state(state, device)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from ...record import InputError
 from ..files import find_files, find_in_folder, read_head, read_log_text
 from ..imported import NO_SIZES, STEPS_ARE_TASKS, Evaluation, ImportedRun
-from .values import parse_numbers, parse_scalar, split_items
+from ..values import parse_numbers, parse_scalar, split_items
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ..options import ImportOptions
+    from ..imported import ImportOptions
 
 __all__ = ["read", "recognize"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._display import format_block, list_some
-from .value import UndefinedMetricError, Value, average
+from .common import UndefinedMetricError, Value, average
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from .value import UndefinedMetricError, Value, average, divide
+from .common import UndefinedMetricError, Value, average, divide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

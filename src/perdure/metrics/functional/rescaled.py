@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from .accuracy import aa_curve
-from .checks import check_unit_range, class_counts, read, read_final, square
+from .common import (
+    UndefinedMetricError,
+    Value,
+    average,
+    check_unit_range,
+    class_counts,
+    read,
+    read_final,
+    square,
+)
 from .forgetting import af_curve, forgetting_matrix
-from .value import UndefinedMetricError, Value, average
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

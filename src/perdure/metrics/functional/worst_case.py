@@ -6,24 +6,27 @@ training on one task; it ends with a switch.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from .learning import current_accuracy, current_accuracy_curve
-from .value import UndefinedMetricError, Value, average, divide
-from .windows import check_window, drops, rises
+from .common import UndefinedMetricError, Value, average, divide
+from .learning import check_window, current_accuracy, current_accuracy_curve, drops, rises
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
+    from ..score_matrix import ScoreMatrix
     from ..stream import Stream
 
     Change = Callable[[NDArray[np.float64], int | None], NDArray[np.float64]]
 
 __all__ = [
+    "forgetting_pairs",
     "min_acc",
     "min_acc_curve",
     "minimum_after",
@@ -126,8 +129,7 @@ def wf(stream: Stream, window: int | None) -> Value:
         >>> wf(Stream({"a": ([1, 2, 3, 4], [0.9, 0.8, 0.7, 0.9])}), window=2).per_task.round(6)
         array([0.1])
     """
-    largest, curve = _largest(stream, window, drops)
-    return Value(average(largest), largest, curve)
+    return _mean_of_largest(stream, window, drops)
 
 
 def wp(stream: Stream, window: int | None) -> Value:
@@ -138,14 +140,11 @@ def wp(stream: Stream, window: int | None) -> Value:
         >>> wp(Stream({"a": ([1, 2, 3, 4], [0.9, 0.8, 0.7, 0.9])}), window=2).per_task.round(6)
         array([0.2])
     """
-    largest, curve = _largest(stream, window, rises)
-    return Value(average(largest), largest, curve)
+    return _mean_of_largest(stream, window, rises)
 
 
-def _largest(
-    stream: Stream, window: int | None, change: Change
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the largest `change` of each task, and their mean by the end of each span.
+def _mean_of_largest(stream: Stream, window: int | None, change: Change) -> Value:
+    """Return the mean over tasks of their largest `change`, with its curve over spans.
 
     A stream without boundaries counts as one span.
     """
@@ -153,7 +152,7 @@ def _largest(
     for largest in largest_by_span(stream, window, change):
         evaluated = ~np.isnan(largest)
         curve.append(divide(np.where(evaluated, largest, 0.0).sum(), evaluated.sum()))
-    return largest.copy(), np.array(curve)
+    return Value(average(largest), largest.copy(), np.array(curve))
 
 
 def largest_by_span(
@@ -166,44 +165,39 @@ def largest_by_span(
     """
     check_window(window)
     ends = np.array([*(span.last for span in stream.spans[:-1]), np.iinfo(np.int64).max])
-    updates = _SpanUpdates(len(ends))
+    changes = []
     first_defined = len(ends)  # the first span by which a task was evaluated twice
     for position, (name, (steps, _)) in enumerate(stream.tasks.items()):
         if len(steps):
             span = np.searchsorted(ends, steps)
-            changes = change(stream.higher_is_better(name), window)
-            updates.add(position, span, np.maximum.accumulate(changes))
+            highest = np.maximum.accumulate(change(stream.higher_is_better(name), window))
+            changes.append((position, span, highest))
             first_defined = min([first_defined, *span[1:2].tolist()])
     if first_defined == len(ends):
         raise UndefinedMetricError("needs at least two evaluations of one task")
     largest = np.full(len(stream.names), np.nan)
-    for k, (tasks, highest) in enumerate(updates.by_span()):
+    for k, (tasks, highest) in enumerate(_last_by_span(changes, len(ends))):
         largest[tasks] = highest
         yield largest if k >= first_defined else np.full(len(largest), np.nan)
 
 
-class _SpanUpdates:
-    """The last value of each task within each span."""
+def _last_by_span(
+    updates: Iterable[tuple[int, NDArray[np.intp], NDArray[np.float64]]], spans: int
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
+    """Yield for each span the positions of the tasks evaluated in it, and their last values.
 
-    def __init__(self, spans: int) -> None:
-        self._spans = spans
-        self._parts = [(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0))]
-
-    def add(self, task: int, span: NDArray[np.intp], values: NDArray[np.float64]) -> None:
-        """Add the values of the task at a position, ordered by the spans they belong to."""
+    `updates` has the position of each task, and its values ordered by the spans they belong to.
+    """
+    parts = [(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0))]
+    for position, span, values in updates:
         last = np.flatnonzero(np.append(span[1:] != span[:-1], True)[: len(span)])
-        self._parts.append((span[last], np.full(len(last), task), values[last]))
-
-    def by_span(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float64]]]:
-        """Yield for each span the positions of the tasks evaluated in it, and their last values."""
-        span, task, value = map(np.concatenate, zip(*self._parts, strict=True))
-        order = np.argsort(span, kind="stable")
-        ends = np.searchsorted(span[order], np.arange(self._spans), side="right")
-        task, value = task[order], value[order]
-        start = 0
-        for end in ends.tolist():
-            yield task[start:end], value[start:end]
-            start = end
+        parts.append((span[last], np.full(len(last), position), values[last]))
+    span, task, value = map(np.concatenate, zip(*parts, strict=True))
+    order = np.argsort(span, kind="stable")
+    ends = np.searchsorted(span[order], np.arange(spans), side="right")
+    task, value = task[order], value[order]
+    for start, end in pairwise([0, *ends.tolist()]):
+        yield task[start:end], value[start:end]
 
 
 def first_ends(stream: Stream) -> tuple[str, dict[str, int]]:
@@ -225,15 +219,15 @@ def _mean_lows(
     """
     _, learned = first_ends(stream)
     ends = np.array([last for _, last in stream.spans])
-    updates = _SpanUpdates(len(ends))
+    updates = []
     for name, end in learned.items():
         steps, scores = stream.tasks[name][0], stream.higher_is_better(name)
         start = int(np.searchsorted(steps, end, side="right"))
         lows = np.minimum.accumulate(scores[start:])
-        updates.add(stream.positions[name], np.searchsorted(ends, steps[start:]), lows)
+        updates.append((stream.positions[name], np.searchsorted(ends, steps[start:]), lows))
     curve = np.full(len(ends), np.nan)
     values, seen = np.zeros(len(stream.names)), 0
-    for k, (tasks, lowest) in enumerate(updates.by_span()):
+    for k, (tasks, lowest) in enumerate(_last_by_span(updates, len(ends))):
         before, task = stream.spans[k - 1].task, stream.spans[k].task
         if k and learned[before] == ends[k - 1]:  # left behind for the first time
             values[stream.positions[before]], seen = np.inf, seen + 1
@@ -244,3 +238,30 @@ def _mean_lows(
         curve[k] = values.sum() / count if count else np.nan
         values[position] = minimum
     return np.where(np.isinf(curve), np.nan, curve)
+
+
+def forgetting_pairs(
+    matrix: ScoreMatrix, stream: Stream, window: int | None = 10
+) -> dict[tuple[int, int], tuple[float, float]]:
+    """Return FORG and WF of every older task after each task (De Lange et al. 2023).
+
+    The keys are the positions of the task just learned and of the older one. FORG is the score when
+    the task was learned minus the score now; WF is the largest drop within `window` evaluations.
+
+    Example:
+        >>> from perdure.metrics import ScoreMatrix, Stream
+        >>> stream = Stream({"a": ([1, 2, 3], [1.0, 0.25, 0.75]), "b": ([3], [0.5])},
+        ...                 spans=[("a", 1), ("b", 3)])
+        >>> forgetting_pairs(ScoreMatrix([[1.0, 0.0], [0.75, 0.5]]), stream)
+        {(1, 0): (0.25, 0.75)}
+    """
+    scores = matrix.higher_is_better
+    pairs: dict[tuple[int, int], tuple[float, float]] = {}
+    with suppress(UndefinedMetricError):  # no task was evaluated twice
+        for k, drops in enumerate(largest_by_span(stream, window)):
+            if np.isnan(drops).all():  # none was by then
+                continue
+            forgetting = (scores.diagonal() - scores[k])[:k]
+            both = zip(forgetting.tolist(), drops.tolist(), strict=False)
+            pairs |= {(k, j): pair for j, pair in enumerate(both)}
+    return pairs

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..io.arrays import MAX_NUMBERS, MAX_TASKS
-from ..io.files import InputError
-from ..io.text import ColumnSpec, as_text, read_table, visible
+from ..io.files import MAX_NUMBERS, MAX_TASKS, InputError
+from ..io.text import ColumnSpec, as_text, first_few, read_table, visible
 from .matrix_entry import MAX_MATRICES, MatrixEntry, parse_seed
 from .matrix_text import DECIMAL_COMMA, DECIMAL_POINT
 
@@ -206,10 +205,9 @@ def _make_fields(
         fields["initial"] = table[-1]
     numbers = [int(task) for task in tasks if re.fullmatch(r"\d{1,18}", task)]
     if len(numbers) == len(tasks) and numbers != sorted(numbers):
-        listed = ", ".join(tasks[:5]) + (", …" if len(tasks) > 5 else "")
         note = (
-            f"tasks are in the order of the lines, {listed}; sort the lines if they were learned "
-            "in another"
+            f"tasks are in the order of the lines, {first_few(tasks, 5)}; sort the lines if they "
+            "were learned in another"
         )
         return fields, (note,)
     return fields, ()

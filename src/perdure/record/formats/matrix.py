@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from ...metrics.score_matrix import REFERENCES
-from ..io.arrays import MAX_NUMBERS, MAX_TASKS, array_from, arrays_from_zip
-from ..io.files import InputError, parse_json
+from ..io.files import MAX_NUMBERS, MAX_TASKS, InputError, array_from, arrays_from_zip, parse_json
 from ..io.text import decode, visible
 from .long_table import find_delimiter, parse_long_table
-from .matrix_entry import MAX_MATRICES, MatrixEntry, parse_seed
+from .matrix_entry import MAX_MATRICES, MatrixEntry, depth_of, parse_seed, to_array, to_matrix
 from .matrix_text import parse_number, parse_table, read_decimal_commas, split_rows
-from .matrix_values import depth_of, to_array, to_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +124,6 @@ def _split_by_seed(
 
 
 def _split_fields(contents: Mapping[str, object], source: str) -> list[MatrixEntry]:
-    """Return the matrix or matrices in an object with `matrix` and other fields."""
     for name in contents:
         if name not in FIELDS:
             raise InputError(f"{source}: {name!r} is unknown, expected {', '.join(FIELDS)}")

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._display import count_of
-from ...metrics.functional.checks import fill_triangle, is_triangle
-from ..io.arrays import MAX_TASKS
-from ..io.files import InputError
-from .matrix_entry import MatrixEntry
-from .matrix_values import triangle_note
+from ...metrics.functional.common import fill_triangle, is_triangle
+from ..io.files import MAX_TASKS, InputError
+from .matrix_entry import MatrixEntry, triangle_note
 
 if TYPE_CHECKING:
     from .matrix_entry import MatrixFile
@@ -38,6 +36,7 @@ LOG_COLUMNS = frozenset({
     "step", "_step", "epoch", "iteration", "tested", "trained", "accuracy", "loss", "eval_exp",
     "training_exp", "task_id",
 })  # fmt: skip
+Rows = list[tuple[int, list[str]]]  # the number of a line, and its cells
 
 
 def parse_table(text: str, source: str) -> MatrixEntry:
@@ -93,7 +92,7 @@ def parse_table(text: str, source: str) -> MatrixEntry:
     return MatrixEntry(fields, row_tasks=row_tasks, percent=percent, notes=notes)
 
 
-def _are_halves(rows: list[tuple[int, list[str]]]) -> bool:
+def _are_halves(rows: Rows) -> bool:
     """Return whether rows are as numbers like 0,9 that were split at their decimal commas."""
     widths = [len(row) for _, row in rows]
     tasks = len(rows)
@@ -110,7 +109,7 @@ def _first_names(*candidates: list[str], count: int) -> list[str]:
     return next(fitting, [])
 
 
-def split_rows(text: str, source: str) -> list[tuple[int, list[str]]]:
+def split_rows(text: str, source: str) -> Rows:
     """Return the lines that are not blank or comments, each with its number and its cells."""
     rows = []
     if text.count("\n") > 2 * MAX_TASKS:
@@ -141,9 +140,7 @@ def split_rows(text: str, source: str) -> list[tuple[int, list[str]]]:
     return rows
 
 
-def read_decimal_commas(
-    rows: list[tuple[int, list[str]]], source: str
-) -> tuple[list[tuple[int, list[str]]], tuple[str, ...]]:
+def read_decimal_commas(rows: Rows, source: str) -> tuple[Rows, tuple[str, ...]]:
     """Return the rows with decimal commas as points, and a note if there were any."""
     if not any("," in cell for _, row in rows for cell in row):
         return rows, ()
@@ -163,9 +160,7 @@ def read_decimal_commas(
     return replaced, ("decimal commas are read as decimal points",)
 
 
-def _drop_percent_signs(
-    rows: list[tuple[int, list[str]]], source: str
-) -> tuple[list[tuple[int, list[str]]], bool]:
+def _drop_percent_signs(rows: Rows, source: str) -> tuple[Rows, bool]:
     """Return rows of scores without percent signs, and whether every score had one."""
     if not any(cell.endswith("%") for _, row in rows for cell in row):
         return rows, False
@@ -180,8 +175,8 @@ def _drop_percent_signs(
 
 
 def _fill_growing_rows(
-    rows: list[tuple[int, list[str]]],
-) -> tuple[list[tuple[int, list[str]]], tuple[str, ...]]:
+    rows: Rows,
+) -> tuple[Rows, tuple[str, ...]]:
     """Return rows of growing length, with or without names and a header, at full length."""
     for start in (0, 1):
         cells = [row for _, row in rows[start:]]
@@ -197,9 +192,7 @@ def _fill_growing_rows(
     return rows, ()
 
 
-def _drop_last_delimiter(
-    rows: list[tuple[int, list[str]]], source: str
-) -> list[tuple[int, list[str]]]:
+def _drop_last_delimiter(rows: Rows, source: str) -> Rows:
     """Return the rows without a blank last column, if every line ends with a delimiter.
 
     Without a header and a score above the diagonal, they might as well be the first rows of a
@@ -226,7 +219,7 @@ def _split_cells(line: str, delimiter: str, where: str) -> list[str]:
         raise InputError(f"{where}: {error}, expected numbers") from None
 
 
-def _find_header(rows: list[tuple[int, list[str]]]) -> list[str] | None:
+def _find_header(rows: Rows) -> list[str] | None:
     """Return the first row if it names tasks, else None.
 
     It does if it is all text, if it counts up, or if a blank corner is above numbers that name
@@ -243,7 +236,7 @@ def _find_header(rows: list[tuple[int, list[str]]]) -> list[str] | None:
     return first if no_score and named and len(rows) == len(first) else None
 
 
-def _has_names(body: list[tuple[int, list[str]]], header: list[str] | None) -> bool:
+def _has_names(body: Rows, header: list[str] | None) -> bool:
     first = [row[0] for _, row in body]
     if body and not any(_is_number(cell) for cell in first):
         return True

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...metrics import PerExample
-from ..io.arrays import MAX_EXAMPLES, load_ids
-from ..io.files import InputError, open_regular, read_json
+from ..io.files import MAX_EXAMPLES, InputError, load_ids, open_regular, read_json
+from ..io.text import first_few
 from ..points import FULL, INITIAL
 
 if TYPE_CHECKING:
@@ -132,28 +132,25 @@ def add_per_example(result: ScoreInput, folder: Path) -> None:
             mine, size = subsets[task], stream.sizes.get(task)
             _check(task, mine, *stream.tasks[task], size, folder)
     _check_whole_sets(whole_sets, result.points, folder)
-    prints = result.evaluation_data
+
+    def add_data(results: dict[str, PerExample]) -> dict[str, PerExample]:
+        prints = result.evaluation_data
+        return {task: replace(mine, data=prints.get(task)) for task, mine in results.items()}
+
     for name, rows in (("last", result.points.last_rows()), ("first", result.points.first_rows())):
         single = {
-            task: _find_evaluation(result.points, row, subsets.get(task), whole_sets.get(task))
+            task: one
             for task, row in rows.items()
+            if (one := _find_evaluation(result.points, row, subsets, whole_sets))
         }
-        with_data = {
-            task: replace(mine, data=prints.get(task))
-            for task, mine in single.items()
-            if mine is not None
-        }
-        setattr(result, f"per_example_{name}", with_data)
+        setattr(result, f"per_example_{name}", add_data(single))
     if result.control is not None:
-        results = _find_control_results(result.points, subsets, whole_sets)
-        results = {task: replace(mine, data=prints.get(task)) for task, mine in results.items()}
+        results = add_data(_find_control_results(result.points, subsets, whole_sets))
         result.control = replace(result.control, per_example=results)
     subsets = {task: mine for task, mine in subsets.items() if task in result.stream.tasks}
     if result.matrix is not None:
         ends, missing = _find_results_at_ends(result.points, subsets, whole_sets)
-        result.per_example_at_ends = {
-            task: replace(mine, data=prints.get(task)) for task, mine in ends.items()
-        }
+        result.per_example_at_ends = add_data(ends)
         if missing:
             result.notes.append(f"not all metrics have an interval from examples: {missing}")
     # The same evaluations as in the stream: fewer of them if it was subsampled or cut.
@@ -166,18 +163,16 @@ def add_per_example(result: ScoreInput, folder: Path) -> None:
         if len(mine) and np.count_nonzero(tasks[task][0] >= mine.steps[0]) > len(mine)
     ]
     if partial:
-        named = ", ".join(partial[:3]) + (", …" if len(partial) > 3 else "")
         result.notes.append(
-            f"no intervals from examples on extremes: some evaluations of {named} are of whole "
-            "sets, not of the fixed subset; evaluate at every task's last step as well (every=1, "
-            "or a divisor of it)"
+            f"no intervals from examples on extremes: some evaluations of {first_few(partial, 3)} "
+            "are of whole sets, not of the fixed subset; evaluate at every task's last step as "
+            "well (every=1, or a divisor of it)"
         )
         return
     result.per_example = {task: mine for task, mine in used.items() if len(mine)}
 
 
 def _check_whole_sets(results: dict[str, PerExample], points: Points, folder: Path) -> None:
-    """Raise InputError if results on whole sets and their recorded scores are not the same."""
     whole = (points.kind == FULL) | ((points.kind == INITIAL) & (points.step == 0))
     by_task = dict(zip(points.names, points.by_task(whole), strict=True))
     control = frozenset(points.control)
@@ -234,7 +229,7 @@ def _find_results_at_ends(
     for task, column in zip(tasks, np.split(rows, ends), strict=True):
         entries: list[tuple[int, PerExample]] = []
         for row, trained in zip(column.tolist(), points.trained[column].tolist(), strict=True):
-            entry = _find_evaluation(points, row, subsets.get(task), whole_sets.get(task))
+            entry = _find_evaluation(points, row, subsets, whole_sets)
             if entry is None:
                 missing = missing or (
                     f"it is not recorded which examples of {task!r} were right at the end of "
@@ -247,10 +242,14 @@ def _find_results_at_ends(
             else:
                 entries.append((trained, entry))
         if entries:
-            steps = np.array([trained for trained, _ in entries])
-            packed = np.concatenate([entry.packed for _, entry in entries])
-            at_ends[task] = replace(entries[0][1], steps=steps, packed=packed)
+            at_ends[task] = _merge(entries)
     return at_ends, missing
+
+
+def _merge(entries: Sequence[tuple[int, PerExample]]) -> PerExample:
+    steps = np.array([step for step, _ in entries])
+    packed = np.concatenate([entry.packed for _, entry in entries])
+    return replace(entries[0][1], steps=steps, packed=packed)
 
 
 def _find_control_results(
@@ -262,25 +261,22 @@ def _find_control_results(
         entries = [
             (step, entry)
             for step, row in enumerate(rows)
-            if row >= 0
-            and (entry := _find_evaluation(points, row, subsets.get(task), whole_sets.get(task)))
+            if row >= 0 and (entry := _find_evaluation(points, row, subsets, whole_sets))
         ]
         ids = entries[0][1].ids if entries else None
         entries = [one for one in entries if np.array_equal(one[1].ids, ids)]  # type: ignore[arg-type]
         if entries:
-            packed = np.concatenate([entry.packed for _, entry in entries])
-            steps = np.array([step for step, _ in entries])
-            results[task] = replace(entries[0][1], steps=steps, packed=packed)
+            results[task] = _merge(entries)
     return results
 
 
 def _find_evaluation(
-    points: Points, row: int, subset: PerExample | None, whole_set: PerExample | None
+    points: Points, row: int, subsets: dict[str, PerExample], whole_sets: dict[str, PerExample]
 ) -> PerExample | None:
     """Return the results of one of the points; None where they are not recorded."""
-    kind = points.kind[row]
-    files = {FULL: (whole_set, subset), INITIAL: (whole_set,)}
-    for results in files.get(int(kind), (subset,)):
+    task, kind = points.names[points.tested[row]], int(points.kind[row])
+    for files in {FULL: (whole_sets, subsets), INITIAL: (whole_sets,)}.get(kind, (subsets,)):
+        results = files.get(task)
         if results is None or points.n[row] not in (0, results.examples):
             continue
         one = results.at(points.step[row : row + 1])

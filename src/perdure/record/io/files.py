@@ -2,34 +2,46 @@
 
 Every reader of the package opens files here, so that a pipe, a device, a folder or a file that
 is too large is refused with the same one-line error everywhere.
+Of NumPy files, no pickled objects are read, and no size is taken on trust.
 """
 
 from __future__ import annotations
 
 import glob
+import io
 import json
 import os
 import re
 import stat
+import warnings
+import zipfile
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from io import BufferedReader
 
+    from numpy.typing import NDArray
+
 __all__ = [
-    "MAX_JSON",
+    "MAX_TASKS",
     "InputError",
+    "array_from",
+    "arrays_from_zip",
     "check_depth",
     "find_matches",
     "is_inherited",
+    "load_ids",
     "open_regular",
     "open_stream",
     "parse_json",
     "read_file",
     "read_json",
     "read_limited",
+    "read_toml",
     "unreadable",
 ]
 
@@ -39,14 +51,20 @@ MAX_DEPTH = 64  # levels of nested lists and objects; ours have fewer than 10
 FLAGS = os.O_RDONLY
 for _flag in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"):
     FLAGS |= getattr(os, _flag, 0)
-KINDS: Mapping[int, str] = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
+KINDS = {
+    stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket",
+}  # fmt: skip
 INHERITED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+MAX_TOML = 1 << 20  # bytes
+# Python's parser takes quadratic time and memory in the number of parts of a key.
+LONG_KEY = re.compile(rb"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){64}""")
+BARE_FRACTION = re.compile(rb"[=\[,]\s*-?\.\d")
+MAX_TASKS = 2000
+MAX_NUMBERS = MAX_TASKS**2
+MAX_EXAMPLES = 1 << 24
+# What NumPy writes. With other methods, zipfile decompresses whole blocks before a limit applies.
+ALLOWED_COMPRESSION = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class InputError(ValueError):
@@ -202,3 +220,128 @@ def find_matches(pattern: str) -> list[str]:
 
 def _too_deep(source: str) -> InputError:
     return InputError(f"{source}: nested too deeply, expected at most {MAX_DEPTH} levels")
+
+
+def read_toml(path: str | os.PathLike[str], expected: str) -> dict[str, object]:
+    """Return the contents of a TOML file, or raise InputError that says what was `expected`."""
+    import tomllib
+
+    try:
+        data = read_file(path, MAX_TOML)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path}: no such file, expected {expected}") from None
+    if LONG_KEY.search(data):
+        raise InputError(f"{path}: a key of more than 64 parts, expected a.b = 1")
+    try:
+        plain = tomllib.loads(data.decode())
+    except RecursionError:
+        raise InputError(f"{path}: cannot be read as TOML (nested too deeply)") from None
+    except ValueError as error:  # also raised for a number of 5000 digits
+        hint = "; TOML writes 0.1, not .1" if BARE_FRACTION.search(data) else ""
+        raise InputError(
+            f"{path}: cannot be read as TOML ({error}{hint}), expected {expected}"
+        ) from None
+    check_depth(plain, str(path))
+    return plain
+
+
+def load_ids(path: Path) -> NDArray[np.number]:
+    """Return the ids of examples in a .npy file, or raise InputError."""
+    try:
+        data = read_file(path, 8 * MAX_EXAMPLES + 1000)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    return array_from(data, str(path), limit=MAX_EXAMPLES, what=f"{MAX_EXAMPLES} examples")
+
+
+def array_from(
+    data: bytes,
+    source: str,
+    *,
+    limit: int = MAX_NUMBERS,
+    what: str = f"{MAX_TASKS} tasks",
+    kinds: str = "fiu",
+) -> NDArray[Any]:
+    """Return the array in the bytes of a .npy file, or raise InputError.
+
+    The header is checked first: it may promise objects, or more numbers than there are bytes.
+    """
+    stream = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(stream)
+        read_header = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about headers that Python 2 wrote
+            shape, fortran, dtype = read_header(stream)
+    except (ValueError, SyntaxError, TokenError, TypeError, RecursionError, MemoryError):
+        # The header is a Python literal, which fails in any of these ways if it is broken.
+        raise InputError(f"{source}: not a NumPy array file (.npy), or a damaged one") from None
+    if not all(type(length) is int and length >= 0 for length in shape):
+        raise InputError(f"{source}: shape {shape}, expected whole numbers of 0 or more")
+    if dtype.hasobject:
+        hint = "; save text as np.array(values, dtype=str)" if "U" in kinds else ""
+        raise InputError(
+            f"{source}: holds Python objects, expected numbers (nothing is unpickled){hint}"
+        )
+    if dtype.kind not in kinds:
+        raise InputError(f"{source}: holds {dtype}, expected numbers")
+    count = int(np.prod(shape, dtype=object)) if shape else 1
+    if count > limit:
+        raise InputError(f"{source}: shape {shape} is too large, expected at most {what}")
+    start = stream.tell()
+    if len(data) - start < count * dtype.itemsize:
+        raise InputError(f"{source}: shape {shape} promises {count} numbers, the file is cut off")
+    array = np.frombuffer(data, dtype=dtype, count=count, offset=start)
+    return array.reshape(shape, order="F" if fortran else "C")
+
+
+def arrays_from_zip(
+    data: bytes, source: str, *, max_bytes: int | None = None, kinds: str = "fiu"
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays in the bytes of a .npz file by name, or raise InputError.
+
+    Together they have at most `max_bytes`, by default as score matrices have.
+    """
+    what = f"{MAX_TASKS} tasks" if max_bytes is None else f"{max_bytes >> 30} GiB"
+    limit = MAX_NUMBERS if max_bytes is None else max_bytes
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            arrays = {}
+            left = 16 * MAX_NUMBERS if max_bytes is None else max_bytes
+            if sum(entry.file_size for entry in archive.infolist()) > left:
+                names = ", ".join(archive.namelist()[:3])
+                raise InputError(f"{source}: {names} too large, expected at most {what}")
+            for entry in archive.infolist():
+                name = entry.filename.removesuffix(".npy")
+                data = _decompress(archive, entry, f"{source}: {name}", left, what)
+                arrays[name] = array_from(
+                    data, f"{source}: {name}", limit=limit, what=what, kinds=kinds
+                )
+                left -= len(data)
+            return arrays
+    except InputError:
+        raise
+    except Exception as error:  # a damaged archive fails in many ways: zlib, lzma, seeking, …
+        what = str(error) or type(error).__name__
+        raise InputError(f"{source}: not a NumPy archive (.npz), or damaged ({what})") from None
+
+
+def _decompress(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: str, limit: int, what: str
+) -> bytes:
+    """Return the bytes of an entry; its own word on how many they are is not relied on."""
+    if entry.compress_type not in ALLOWED_COMPRESSION:
+        raise InputError(f"{source}: compressed in a way that NumPy does not, expected np.savez")
+    parts: list[bytes] = []
+    with archive.open(entry) as file:
+        # In parts: without a size, zipfile decompresses everything first.
+        while part := file.read(1 << 20):
+            parts.append(part)
+            limit -= len(part)
+            if limit < 0:
+                raise InputError(f"{source} too large, expected at most {what}")
+    return b"".join(parts)

@@ -15,8 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from .append import OTHER_FOLDER, RecordError, open_file
-from .positions import read_at, write_at
+from .folder import OTHER_FOLDER, RecordError, open_file, read_at, write_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,7 +129,6 @@ def is_locked(folder: Path) -> bool:
 
 
 def _explain_holder(file: int) -> str:
-    """Return who holds a lock, and what to do."""
     try:
         holder = json.loads(read_at(file, MAX_HOLDER, 0))
         if (holder["pid"], holder["host"]) == (os.getpid(), socket.gethostname()):

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Column",
     "ColumnSpec",
-    "CsvTable",
     "as_text",
     "check_widths",
     "csv_field",
     "decode",
+    "first_few",
     "read_table",
     "visible",
 ]
@@ -80,6 +80,11 @@ def visible(text: str) -> str:
         True
     """
     return text if text.isprintable() else CONTROL.sub("\ufffd", text)
+
+
+def first_few(names: Sequence[str], most: int) -> str:
+    """Return the first of some names, with an ellipsis for the rest."""
+    return ", ".join(names[:most]) + ", …" * (len(names) > most)
 
 
 @lru_cache(maxsize=256)  # names of tasks, in every line

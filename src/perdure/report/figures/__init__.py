@@ -3,16 +3,13 @@
 from .class_results import classes, confusion
 from .criteria_charts import fixed, spider
 from .curves import curves
-from .drawing.paper import add_title, get_caption, save
-from .forgetting import forgetting
-from .four_panels import panels
+from .drawing import add_title, get_caption, save
 from .gradients import gradients
-from .heatmap_grids import changes, heatmaps
+from .matrices import changes, heatmaps, panels
+from .progress import averages, early_stopping
 from .ranking import ranks
+from .relations import forgetting, series
 from .rescaling import guessing, rescaled
-from .series import series
-from .stopping import early_stopping
-from .task_averages import averages
 
 __all__ = [
     "add_title",

@@ -10,13 +10,26 @@ import numpy as np
 from matplotlib.colors import Normalize
 
 from ...record import InputError
-from ..class_data import explain_missing_classes, read_classes
 from ..colours import choose_styles
-from ..filtering import drop_other_task_counts, drop_unusable, require_one_scenario
-from .drawing.cells import SCORE_COLOURMAP, draw_cells, name_cells, write_numbers
-from .drawing.matrices import MeanAndSD, wrap_name
-from .drawing.panels import add_legend, line_key, percent_ticks, select_tasks, shorten
-from .drawing.paper import SIZES, describe_runs, new_figure, set_caption, split_into_rows
+from ..figure_data import explain_missing_classes, read_classes
+from ..filtering import drop_unusable, require_one_scenario
+from .drawing import SIZES, describe_runs, new_figure, set_caption, split_into_rows
+from .drawing.matrices import (
+    SCORE_COLOURMAP,
+    average_runs,
+    draw_cells,
+    name_cells,
+    wrap_name,
+    write_numbers,
+)
+from .drawing.panels import (
+    MAX_LEGEND_LETTERS,
+    add_legend,
+    line_key,
+    percent_ticks,
+    select_tasks,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,10 +39,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...metrics import ScoreScale
-    from ..class_data import ClassResults
     from ..colours import LineStyle
+    from ..figure_data import ClassResults
     from ..load import RunsByMethod
-    from .drawing.paper import Size
+    from .drawing import Size
+    from .drawing.matrices import MeanAndSD
 
 __all__ = ["classes", "confusion"]
 
@@ -40,7 +54,6 @@ MAX_PANELS = {"column": 2, "page": 3, "slide": 4}  # side by side
 MAX_PANEL_INCHES = 4.0
 MAX_CLASS_LETTERS = 16  # of the name of a class
 MAX_LEVEL_LETTERS = 3  # of names that are always written from left to right
-MAX_LEGEND_LETTERS = {"column": 22, "page": 36, "slide": 28}
 
 
 class _Layout(NamedTuple):
@@ -72,9 +85,9 @@ def classes(methods: RunsByMethod, *, size: Size = "page", tasks: int | None = N
     layout = _find_layout(results)
     styles = choose_styles(methods)
     panels = {
-        scale.label: {name: _average([_align(r, r.accuracy[-1], layout) for r in several])
+        scale.label: {name: average_runs([_align(r, r.accuracy[-1], layout) for r in several])
                       for name, several in results.items()},
-        "forgetting": {name: _average([_align(r, r.forgetting(), layout) for r in several])
+        "forgetting": {name: average_runs([_align(r, r.forgetting(), layout) for r in several])
                        for name, several in results.items()},
     }  # fmt: skip
     height = {"column": 1.1, "page": 0.6, "slide": 0.5625}[size]
@@ -155,8 +168,7 @@ def confusion(methods: RunsByMethod, *, size: Size = "page", tasks: int | None =
 def _read(
     methods: RunsByMethod, tasks: int | None
 ) -> tuple[dict[str, list[ClassResults]], ScoreScale]:
-    """Return the results by class of each method's runs, and the scale of the scores."""
-    usable = drop_other_task_counts(drop_unusable(methods, explain_missing_classes), together=True)
+    usable = drop_unusable(methods, explain_missing_classes, together=True)
     first = next(run for runs in usable.values() for run in runs)
     stream = first.stream
     assert stream is not None
@@ -191,12 +203,6 @@ def _align(one: ClassResults, values: NDArray[np.float64], layout: _Layout) -> N
     return np.array([known.get(label, np.nan) for label in layout.classes])
 
 
-def _average(values: Sequence[NDArray[np.float64]]) -> MeanAndSD:
-    stacked = np.stack(values)
-    sd = stacked.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(stacked.shape[1])
-    return MeanAndSD(stacked.mean(axis=0), sd, len(values))
-
-
 def _list_outputs(
     results: Mapping[str, Sequence[ClassResults]], layout: _Layout
 ) -> tuple[int, ...]:
@@ -222,7 +228,6 @@ def _predicted_fractions(
 def _draw_points(
     axes: Axes, values: Mapping[str, MeanAndSD], styles: Mapping[str, LineStyle]
 ) -> None:
-    """Draw one point per class and method, next to each other."""
     points = mpl.rcParams["font.size"]
     offsets = np.linspace(-SPREAD / 2, SPREAD / 2, len(values) + 2)[1:-1]
     for offset, (name, average) in zip(offsets, values.items(), strict=True):

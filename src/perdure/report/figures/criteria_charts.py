@@ -14,8 +14,9 @@ from matplotlib.projections.polar import PolarAxes
 from ...metrics import CRITERIA, SummaryOptions, UndefinedMetricError, find_metric, fixed_curve
 from ...metrics.score_matrix import ZERO_UPPER
 from ..colours import choose_styles
-from ..filtering import drop_other_task_counts, drop_unusable, require_one_scenario
+from ..filtering import drop_unusable, require_one_scenario
 from ..load import get_strategy
+from .drawing import SIZES, describe_runs, new_figure, set_caption, split_into_rows
 from .drawing.by_task import draw_task_lines
 from .drawing.matrices import average_runs, get_matrices, merge_matrix_scales, wrap_name
 from .drawing.panels import (
@@ -26,7 +27,6 @@ from .drawing.panels import (
     percent_ticks,
     score_axis_label,
 )
-from .drawing.paper import SIZES, describe_runs, new_figure, set_caption, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ...record import ScoreInput
     from ..colours import LineStyle
     from ..load import RunsByMethod
-    from .drawing.paper import Size
+    from .drawing import Size
 
 __all__ = ["fixed", "spider"]
 
@@ -62,12 +62,11 @@ def spider(methods: RunsByMethod, *, size: Size = "page") -> Figure:
     """
     require_one_scenario(methods)
     styles = choose_styles(methods)
-    methods = drop_other_task_counts(drop_unusable(methods, _find_run_problem), together=True)
+    methods = drop_unusable(methods, _find_run_problem, together=True)
     values = {name: _criteria(runs) for name, runs in methods.items()}
     bounds = _bounds(methods)
     shown = [name for name in methods if name not in bounds] or bounds
-    rows, _ = split_into_rows(len(shown), MAX_COLUMNS.get(size, 3))
-    columns = -(-len(shown) // rows)
+    rows, columns = split_into_rows(len(shown), MAX_COLUMNS.get(size, 3))
     width, points = SIZES.get(size, SIZES["page"])
     letters = min(0.7 * points, 2.9 * width / columns)  # so that "undefined" fits on a spoke
     height = 0.5625
@@ -127,7 +126,6 @@ def fixed(methods: RunsByMethod, *, size: Size = "page") -> Figure:
 
 
 def _find_problem(matrix: ScoreMatrix) -> str:
-    """Return why there is no mean over all tasks, an empty string if there is one."""
     hint = "evaluate unseen tasks too, with `unseen=True`"
     try:
         curve = fixed_curve(matrix.scores)
@@ -142,7 +140,6 @@ def _find_problem(matrix: ScoreMatrix) -> str:
 
 
 def _find_run_problem(run: ScoreInput) -> str:
-    """Return why a run has no criteria, an empty string if it has any."""
     summary = run.summary(SummaryOptions(only=frozenset(CRITERIA.values()), intervals=False))
     if not summary.scale.is_accuracy:
         return (

@@ -23,9 +23,10 @@ from ..curve_data import (
     mean_worst_score,
     scores_at_task_ends,
 )
-from ..filtering import drop_other_task_counts, drop_unusable, require_one_scenario
+from ..filtering import drop_unusable, require_one_scenario
 from ..labels import require_one_scale, span_names, task_names, worst_label
-from .drawing.overlaps import choose_widths, list_overlaps
+from .drawing import describe_runs, new_figure, set_caption
+from .drawing.by_task import choose_widths, list_overlaps
 from .drawing.panels import (
     MAX_COLUMNS,
     add_legend,
@@ -35,6 +36,7 @@ from .drawing.panels import (
     draw_switches,
     fit_scores,
     get_layout,
+    hide_surplus,
     line_key,
     percent_ticks,
     score_axis_label,
@@ -44,7 +46,6 @@ from .drawing.panels import (
     task_end_style,
     worst_style,
 )
-from .drawing.paper import describe_runs, new_figure, set_caption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from ...metrics import Stream
     from ...record import ScoreInput
     from ..load import RunsByMethod
-    from .drawing.paper import Size
+    from .drawing import Size
 
 __all__ = ["curves"]
 
@@ -106,7 +107,7 @@ def curves(
             raise InputError(f"{name} is {value}, expected a whole number of at least 1")
     require_one_scenario(methods)
     styles = choose_styles(methods)
-    methods = drop_other_task_counts(drop_unusable(methods, explain_missing_stream), together=False)
+    methods = drop_unusable(methods, explain_missing_stream, together=False)
     groups = _make_groups(methods, styles, tuple(dict.fromkeys(subsample)))
     for group in groups:
         if not any(len(stream.grid) for stream in group.streams):
@@ -164,8 +165,7 @@ def draw_curves(
     steps = {group.label: find_switches(group.streams) for group in groups}
     styles = {group.label: group.style for group in groups}
     with new_figure(size, height, rows, columns) as figure:
-        for axes in figure.axes[count:]:
-            axes.set_visible(False)
+        empty = hide_surplus(figure, count)
         panels = figure.axes[: len(names)] if draw_last else figure.axes
         percent_ticks(scale, panels[0].yaxis)
         share_axes(panels, columns, "iterations", score_axis_label(scale))
@@ -179,7 +179,6 @@ def draw_curves(
         fit_scores(figure.axes[0], scale, _scores_since_learned(groups, len(names)))
         if draw_last:
             draw_last(figure.axes[count - 1])
-        empty = figure.axes[count] if count < len(figure.axes) else None
         add_legend(figure, make_legend_keys(groups, widths), empty)
     runs = describe_runs(len(group.streams) for group in groups)
     worst = f"{worst_label(scale)}: the {scale.worst} since the task was learned, mean over runs"

@@ -12,8 +12,9 @@ import numpy as np
 from ...record import InputError, Run
 from ..colours import choose_styles
 from ..curve_data import MeanCurve, average_curves, find_switches
-from ..filtering import drop_other_task_counts, drop_unusable, require_one_scenario
+from ..filtering import drop_unusable, require_one_scenario
 from ..labels import merge_names
+from .drawing import describe_runs, new_figure, set_caption
 from .drawing.panels import (
     add_legend,
     band_key,
@@ -25,7 +26,6 @@ from .drawing.panels import (
     share_axes,
     shorten,
 )
-from .drawing.paper import describe_runs, new_figure, set_caption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ...record import ScoreInput
-    from ...record.formats.gradients import Gradients
+    from ...record.formats.tables import Gradients
     from ..colours import LineStyle
     from ..curve_data import Curve
     from ..load import RunsByMethod
-    from .drawing.paper import Size
+    from .drawing import Size
 
     Norms = Mapping[str, Sequence[Gradients]]  # of the runs of each method
 
@@ -61,7 +61,7 @@ def gradients(
 
     Example:
         >>> from perdure.record import Run
-        >>> from perdure.record.formats.gradients import read_gradients
+        >>> from perdure.record.formats.tables import read_gradients
         >>> text = "step,plasticity,stability\n1,0.5,0.25\n2,0.5,0\n"
         >>> norms, _ = read_gradients(text, "gradients.csv")
         >>> figure = gradients({"mine": [Run(gradients=norms)]})
@@ -74,7 +74,7 @@ def gradients(
         raise InputError(f"zoom is {zoom}, expected a whole number of at least 1")
     require_one_scenario(methods)
     styles = choose_styles(methods)
-    methods = drop_other_task_counts(drop_unusable(methods, _find_problem), together=False)
+    methods = drop_unusable(methods, _find_problem, together=False)
     norms = {name: _get_norms(runs) for name, runs in methods.items()}
     terms = [term] if term != "both" else ["stability", "plasticity"]
     whole = {
@@ -197,7 +197,6 @@ def _draw_zoomed(
 
 
 def _join(panels: Sequence[Axes]) -> Axes:
-    """Return one panel in place of a row of panels."""
     spec, figure = panels[0].get_subplotspec(), panels[0].get_figure(root=True)
     assert spec is not None
     assert figure is not None
@@ -227,7 +226,6 @@ def _split(panels: list[Axes], count: int, columns: int) -> tuple[list[Axes], li
 
 
 def _average_start(runs: Sequence[Gradients], term: str, task: int, zoom: int) -> MeanCurve:
-    """Return the mean norms in the first iterations of a task, counted from 1."""
     curves = []
     for norms in runs:
         starts = _starts(norms)

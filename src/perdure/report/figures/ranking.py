@@ -18,9 +18,9 @@ from ...stats import (
     min_attainable_p,
 )
 from ..colours import choose_styles
-from ..rank_values import get_rank_values
+from ..figure_data import get_rank_values
+from .drawing import SIZES, new_figure, set_caption
 from .drawing.panels import shorten
-from .drawing.paper import SIZES, new_figure, set_caption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from ...metrics import MethodsComparison
     from ...stats import PairTestName
+    from ..figure_data import RankValues
     from ..load import RunsByMethod
-    from ..rank_values import RankValues
-    from .drawing.paper import Size
+    from .drawing import Size
 
 __all__ = ["ranks"]
 
@@ -177,7 +177,6 @@ def _height(lines: float, size: Size) -> float:
 
 
 def _letters_per_line(size: Size) -> int:
-    """Return how many letters fit on a line of the title."""
     width, points = SIZES[size] if size in SIZES else SIZES["page"]
     return int(72 * width / (0.62 * points))
 

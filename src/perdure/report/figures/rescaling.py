@@ -14,10 +14,10 @@ from matplotlib.ticker import MaxNLocator
 from ...metrics import UndefinedMetricError, aa_curve, af_curve, beta, gamma, raa_curve, raf_curve
 from ..colours import BLUE, VERMILION, choose_styles
 from ..filtering import require_one_scenario
+from .drawing import describe_runs, new_figure, set_caption, split_into_rows
 from .drawing.by_task import draw_task_lines
 from .drawing.matrices import MeanAndSD, average_runs, get_matrices, merge_matrix_scales
 from .drawing.panels import add_legend, band_key, escape_text, percent_ticks
-from .drawing.paper import describe_runs, new_figure, set_caption, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...metrics import ScoreMatrix, Setting
     from ..colours import LineStyle
     from ..load import RunsByMethod
-    from .drawing.paper import Size
+    from .drawing import Size
 
     Curve = Callable[[ScoreMatrix], NDArray[np.float64]]
 
@@ -129,7 +129,6 @@ def _find_problem(matrix: ScoreMatrix, tasks: int = 1) -> str:
 
 
 def _get_classes(matrix: ScoreMatrix) -> tuple[NDArray[np.float64], Setting]:
-    """Return the number of classes per task, and the setting."""
     assert matrix.classes is not None  # `_find_problem` left out the others
     return matrix.classes, matrix.setting or "class"
 
@@ -168,7 +167,6 @@ def _draw(
 
 
 def _draw_factors(axes: Axes, classes: Sequence[float], setting: Setting) -> None:
-    """Draw gamma and, if guessing forgets at all, beta."""
     k = np.arange(1, len(classes) + 1)
     marker = "o" if len(k) <= 20 else ""
     factors: dict[str, tuple[Callable[..., NDArray[np.float64]], str, str]] = {

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..._html import select_extremes
+from ..._display import select_extremes
 from ...metrics import UndefinedMetricError, min_acc
 from ...record import Run, RunMetadata
 from ..colours import choose_styles, colour_on_dark, task_styles
 from ..labels import control_label, mark_control
+from .broadcaster import CurvePoints, CurvesMessage, NewPoints, TaskPoints, WorstScore
 from .list_row import escape_name
-from .messages import CurvePoints, CurvesMessage, NewPoints, TaskPoints, WorstScore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -165,7 +165,7 @@ def to_curve_message(curves: RunCurves, tasks: int = 0) -> CurvesMessage:
         points, style = _thin(curve, most), mark_control(task_style, name)
         messages.append(
             TaskPoints(
-                escape_name(name)[:200], style.colour, colour_on_dark(style.colour), style.plotly,
+                escape_name(name)[:200], style.colour, colour_on_dark(style.colour), style.dashes,
                 points.steps, points.scores,
             )
         )  # fmt: skip

@@ -1,10 +1,13 @@
-"""A row of the list: what a run is, its status, and its scores."""
+"""What the list shows: rows of runs, their details, and the progress of studies."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 import re
+from collections import Counter
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -13,21 +16,28 @@ import msgspec
 
 from ...metrics import ACCURACY, ScoreScale
 from ...metrics.score_matrix import MAX_NAME_LENGTH
-from ...record import RunMetadata
+from ...record import RunMetadata, read_costs
+from ...record.io.folder import open_folder, read_file
 from ...record.run_metadata import method_config
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ...record import JSON, RunFolder
 
 __all__ = [
     "MAX_TEXT",
     "ListRow",
+    "StudyProgress",
+    "StudyRuns",
+    "count_progress",
     "escape_name",
+    "find_studies",
     "make_row",
+    "read_details",
     "read_metadata",
     "read_scale",
+    "read_task_costs",
 ]
 
 MAX_TEXT = 200  # letters of any text from a file
@@ -142,7 +152,6 @@ def _to_json(value: JSON) -> str:
 
 
 def _find_alarm(notes: Sequence[JSON]) -> str:
-    """Return the latest alarm among the notes of a run, an empty string if there was none."""
     alarms = [note for note in notes if isinstance(note, str) and note.startswith("alarm at step ")]
     return _to_text(alarms[-1]) if alarms else ""
 
@@ -158,19 +167,152 @@ def read_scale(metadata: RunMetadata | None = None) -> ScoreScale:
     if not scale:
         return ACCURACY
     low, high = scale.get("low"), scale.get("high")
-    lower, name = (
-        scale.get("lower_is_better") is True,
-        _to_text(scale.get("name"))[:MAX_NAME_LENGTH],
-    )
     with suppress(ValueError, TypeError, OverflowError):
         return ScoreScale(
             float("-inf") if low is None else float(low),  # type: ignore[arg-type]
             float("inf") if high is None else float(high),  # type: ignore[arg-type]
-            lower_is_better=lower,
-            name=name,
+            lower_is_better=scale.get("lower_is_better") is True,
+            name=_to_text(scale.get("name"))[:MAX_NAME_LENGTH],
         )
     return ACCURACY
 
 
 def _to_text(value: object) -> str:
     return escape_name(value)[:MAX_TEXT] if isinstance(value, str) else ""
+
+
+MAX_COSTS = 4 << 20
+MAX_LINES = 40
+MAX_TASKS = 200
+GROUPS = ("options", "optimizer_options", "model_options")
+FIELDS = (
+    "scenario", "setting", "strategy", "options", "model", "model_options", "optimizer",
+    "optimizer_options", "seed", "epochs", "iterations", "batch", "every", "subset", "device",
+    "threads",
+)  # fmt: skip
+
+
+def read_details(run: RunFolder) -> list[tuple[str, str]]:
+    """Return the details in run.json; none if it cannot be read."""
+    try:
+        return list_details(run.metadata())
+    except (OSError, ValueError, RecursionError):
+        return []
+
+
+def list_details(metadata: RunMetadata) -> list[tuple[str, str]]:
+    """Return the details of a run, one name and value per line.
+
+    Example:
+        >>> config = {"strategy": "gem", "options": {"memory": 400}, "epochs": None}
+        >>> list_details(RunMetadata(config))
+        [('strategy', 'gem'), ('memory', '400')]
+    """
+    lines = list(_list_config(metadata.config))
+    if metadata.created:
+        lines.append(("started", metadata.created))
+    if metadata.versions:
+        named = [f"{k} {v}" for k, v in metadata.versions.items() if isinstance(v, str)]
+        lines.append(("versions", ", ".join(named[:8])))
+    return [
+        (escape_name(name)[:80], escape_name(value)[:MAX_TEXT]) for name, value in lines[:MAX_LINES]
+    ]
+
+
+def _list_config(config: Mapping[str, JSON]) -> Iterator[tuple[str, str]]:
+    for name in FIELDS:
+        value = config.get(name)
+        if name in GROUPS and isinstance(value, dict):
+            yield from ((str(k), _format(v)) for k, v in list(value.items())[:MAX_LINES])
+        elif isinstance(value, str | int | float):
+            yield name, _format(value)
+
+
+def _format(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value[:20] if isinstance(item, str | int | float))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, str | int | float) else "…"
+
+
+def read_task_costs(run: RunFolder) -> list[dict[str, float | None]]:
+    """Return the costs of each finished task, in order; none if they cannot be read."""
+    try:
+        costs, _ = read_costs(run.read_costs_text(MAX_COSTS), "costs.csv", ours=True)
+    except (OSError, ValueError):
+        return []
+    rows = []
+    for row in range(min(len(costs.tasks), MAX_TASKS)):
+        values = {name: float(column[row]) for name, column in costs.columns.items()}
+        rows.append({name: None if math.isnan(v) else v for name, v in values.items()})
+    return rows
+
+
+MAX_JSON = 16 << 20
+MAX_STUDIES = 50
+STUDY = ".study.json"
+
+
+class StudyRuns(msgspec.Struct, frozen=True):
+    """The runs of a study that are known so far, and how many more will follow."""
+
+    name: str
+    runs: tuple[str, ...]
+    later: int = 0
+
+
+class StudyProgress(msgspec.Struct, frozen=True):
+    """The number of runs of a study by status."""
+
+    name: str
+    done: int
+    running: int
+    failed: int
+    waiting: int
+
+
+class _StudyFile(msgspec.Struct):
+    runs: list[str] = []
+    later: int = 0
+
+
+def find_studies(path: str, prefix: str = "") -> list[StudyRuns]:
+    """Return the studies in a folder; `prefix` is put before the names of its runs."""
+    studies: dict[str, StudyRuns] = {}
+    try:
+        with open_folder(path) as folder, os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.name.endswith(STUDY)]
+            for file in sorted(names)[: 2 * MAX_STUDIES]:
+                name = prefix + escape_name(file.removesuffix(STUDY))
+                study = _read_study(folder, file, name, prefix)
+                if study.runs or study.later:
+                    studies[name] = study
+    except OSError:
+        return []
+    return list(studies.values())[:MAX_STUDIES]
+
+
+def _read_study(folder: int, file: str, name: str, prefix: str) -> StudyRuns:
+    try:
+        contents = msgspec.json.decode(read_file(folder, file, MAX_JSON), type=_StudyFile)
+    except (OSError, ValueError, RecursionError):
+        return StudyRuns(name, ())
+    runs = tuple(dict.fromkeys(prefix + escape_name(run) for run in contents.runs))
+    return StudyRuns(name, runs, min(max(contents.later, 0), 10**6))
+
+
+def count_progress(study: StudyRuns, listing: Mapping[str, ListRow]) -> StudyProgress:
+    """Return the number of a study's runs by status.
+
+    Example:
+        >>> listing = {"a": ListRow("a", state="finished")}
+        >>> count_progress(StudyRuns("s", ("a", "b"), later=3), listing)
+        StudyProgress(name='s', done=1, running=0, failed=0, waiting=4)
+    """
+    rows = [listing.get(run) for run in study.runs]
+    count = Counter("interrupted" if row is None else row.state for row in rows)
+    return StudyProgress(
+        study.name, count["finished"], count["running"], count["failed"],
+        count["interrupted"] + study.later,
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One folder of a store: its status, and what was read of its points."""
+"""One folder of a store: its status, and its points, read while they are written."""
 
 from __future__ import annotations
 
@@ -10,18 +10,99 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from ...record import RunFolder
+from ...record import IncrementalPoints, InputError, RunFolder
 from .curves import PointsSummary, make_run_curves, summarize_points, to_curve_message
-from .list_row import MAX_TEXT, ListRow, escape_name, make_row, read_metadata, read_scale
-from .run_details import read_details, read_task_costs
-from .tail import PointsTail
+from .list_row import (
+    MAX_TEXT,
+    ListRow,
+    escape_name,
+    make_row,
+    read_details,
+    read_metadata,
+    read_scale,
+    read_task_costs,
+)
 
 if TYPE_CHECKING:
+    from ...metrics import ScoreScale
+    from ...record.io.folder import FileStamp
     from ...record.run_folder import RunFiles
     from .curves import RunCurves
-    from .folder_scan import StoreFolder
+    from .store_watcher import StoreFolder
 
 __all__ = ["RunEntry"]
+
+MAX_POINTS_BYTES = 128 << 20  # larger files are not shown
+PIECE_BYTES = 4 << 20
+CHECKED_BYTES = 64  # before the position, which must not have changed
+
+
+class PointsTail:
+    """The position in a points.csv. `restarts` counts how often it was read from the start.
+
+    Args:
+        restarts: the count so far.
+    """
+
+    def __init__(self, restarts: int = 0) -> None:
+        self.restarts = restarts
+        self.problem = ""
+        self.seen: FileStamp | None = None
+        self.scale: ScoreScale | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self.points_reader = IncrementalPoints("points.csv", self.scale)
+        self.restarts += 1
+        self.problem, self._position, self._end, self._inode = "", 0, b"", -1
+
+    def read(self, run: RunFolder, scale: ScoreScale) -> bool:
+        """Read at most one new piece, and return whether there may be more.
+
+        A file that was replaced, truncated or rewritten is read from the start.
+        """
+        stamp = run.stat_points()
+        if stamp == self.seen and scale == self.scale:
+            return False
+        if scale != self.scale or not self._is_unchanged(run, stamp):
+            self._restart(scale, stamp)
+        if stamp is None or self.problem:
+            self.seen = stamp
+            return False
+        if stamp[1] > MAX_POINTS_BYTES:
+            self.problem = (
+                f"points.csv is larger than {MAX_POINTS_BYTES >> 20} MiB; perdure score reads it"
+            )
+            return False
+        data = run.read_points_range(self._position, PIECE_BYTES)
+        self._add(data)
+        more = len(data) == PIECE_BYTES and not self.problem
+        if not more:  # the stamp is older than the data: later rows are read next time
+            self.seen = stamp
+        return more
+
+    def _restart(self, scale: ScoreScale, stamp: FileStamp | None) -> None:
+        self.scale = scale
+        self._reset()
+        self._inode = -1 if stamp is None else stamp[0]
+
+    def _is_unchanged(self, run: RunFolder, stamp: FileStamp | None) -> bool:
+        if stamp is None or stamp[0] != self._inode or stamp[1] < self._position:
+            return False
+        start = self._position - len(self._end)
+        return run.read_points_range(start, len(self._end)) == self._end
+
+    def _add(self, data: bytes) -> None:
+        try:
+            used = self.points_reader.add(data)
+        except (InputError, RecursionError, MemoryError) as error:
+            self.problem = str(error)[:300]
+            return
+        if not used and len(data) == PIECE_BYTES:
+            self.problem = f"points.csv has a line of more than {PIECE_BYTES >> 20} MiB"
+        self._position += used
+        self._end = (self._end + data[:used])[-CHECKED_BYTES:]
+
 
 KEEP_SECONDS = 30.0  # for which points are kept after they were viewed
 SLOW_READ = 0.25  # seconds; a run that takes longer to read pauses before it is read again,
@@ -154,7 +235,6 @@ class RunEntry:
         self._points_problem = problem and escape_name(f"cannot be read: {problem}")[:MAX_TEXT]
 
     def _make_row(self) -> None:
-        """Make the row from metadata, status and points."""
         status = self._status
         if status is None:
             return

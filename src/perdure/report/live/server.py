@@ -17,13 +17,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ..charts import MODULES, STYLE, read_file
 from ..colours import colour_on_dark
-from ..plotly import read_compressed_plotly
-from .auth import AuthMiddleware
-from .broadcaster import TooManyViewersError, encode_changes, encode_event
+from .broadcaster import Hello, TooManyViewersError, encode_changes, encode_event
 from .curves import choose_run_styles
-from .limits import ChunkedResponses
-from .messages import Hello
+from .limits import AuthMiddleware, ChunkedResponses
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,16 +29,15 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from .broadcaster import Broadcaster
-    from .list_row import ListRow
+    from .list_row import ListRow, StudyProgress
     from .store_watcher import StoreWatcher
-    from .studies import StudyProgress
 
 __all__ = ["make_app"]
 
 STATIC = Path(__file__).parent / "static"
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 FILES = ("index.html", "live.css", "live.js", "chart.js", "groups.js", "list.js", "theme.js")
-PLOTLY = "plotly.min.js"
+CHARTS = (*MODULES, STYLE)  # shared with the report
 MAX_COMPARED_RUNS = 24  # per viewer
 MAX_PARALLEL_READS = 4  # runs that are read at the same time on request
 
@@ -129,7 +126,7 @@ class _Endpoints:
 
     async def get_static(self, request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in (*FILES, PLOTLY):
+        if name not in (*FILES, *CHARTS):
             return PlainTextResponse("no such file", 404)
         async with self._encoding:
             return _respond(request, await run_in_threadpool(_load, name))
@@ -163,7 +160,7 @@ class _Endpoints:
         rows = {name: listing.get(name) for name in _requested_runs(request)}
         strategies = {name: row.strategy for name, row in rows.items() if row is not None}
         styles = {
-            name: RunStyle(style.colour, colour_on_dark(style.colour), style.plotly)
+            name: RunStyle(style.colour, colour_on_dark(style.colour), style.dashes)
             for name, style in choose_run_styles(strategies).items()
         }
         return Response(msgspec.json.encode(styles), media_type="application/json")
@@ -193,9 +190,9 @@ def _requested_runs(request: Request) -> list[str]:
     return list(dict.fromkeys(request.query_params.getlist("run")))[:MAX_COMPARED_RUNS]
 
 
-# Starlette's StaticFiles and GZipMiddleware are not used: the middleware would compress plotly
-# (1.2 MB) and the list of runs again for every client, in the event loop. Here each is
-# compressed once, in a thread, and a list of names is all that can be asked for.
+# Starlette's StaticFiles and GZipMiddleware are not used: the middleware would compress the
+# list of runs (megabytes) again for every client, in the event loop. Here each is compressed
+# once, in a thread, and a list of names is all that can be asked for.
 
 
 class _CachedFile(NamedTuple):
@@ -212,10 +209,9 @@ def _compress(data: bytes, media_type: str) -> _CachedFile:
 
 @cache
 def _load(name: str) -> _CachedFile:
-    """Return one of our static files, or the plotting library."""
-    is_ours = name != PLOTLY
-    data = (STATIC / name).read_bytes() if is_ours else gzip.decompress(read_compressed_plotly())
-    return _compress(data, MEDIA_TYPES[Path(name).suffix])
+    """Return a static file of this page, or of the charts."""
+    text = read_file(name) if name in CHARTS else (STATIC / name).read_text("utf-8")
+    return _compress(text.encode(), MEDIA_TYPES[Path(name).suffix])
 
 
 def _respond(request: Request, file: _CachedFile) -> Response:

@@ -1,4 +1,4 @@
-"""A store, and its changes since the last poll: one watcher for all viewers."""
+"""A store, its folders, and its changes since the last poll: one watcher for all viewers."""
 
 from __future__ import annotations
 
@@ -6,25 +6,97 @@ import os
 import time
 from dataclasses import dataclass, field
 from heapq import nlargest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from ...record.io.folder import open_folder
+from ...record.run_folder import MARKER_FILES
 from .curves import find_new_points
-from .folder_scan import FolderScan
+from .list_row import StudyProgress, count_progress, escape_name, find_studies
 from .run_entry import RunEntry
-from .studies import StudyProgress, count_progress, find_studies
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from .folder_scan import StoreFolder
-    from .list_row import ListRow
-    from .messages import NewPoints
-    from .studies import StudyRuns
+    from .broadcaster import NewPoints
+    from .list_row import ListRow, StudyRuns
 
-__all__ = ["StoreChanges", "StoreWatcher"]
+__all__ = ["StoreChanges", "StoreFolder", "StoreWatcher"]
+
+MAX_FOLDERS = 100_000
+CLOCK_TICK_NS = 100_000_000  # a folder changed this recently may change again unnoticed
+
+
+class StoreFolder(NamedTuple):
+    """A folder that may be a run. Links are shown but not followed."""
+
+    path: str
+    name: str
+    link: bool = False
+    top: bool = False  # in the store itself, so it may be a nested store
+
+
+class FolderScan:
+    """The folders of a store, listed again when they may have changed."""
+
+    def __init__(self, store: str) -> None:
+        self.store = store
+        self._known: dict[str, tuple[int, list[StoreFolder]]] = {}
+
+    def find(self, stores: Iterable[str], *, force: bool = False) -> dict[str, StoreFolder] | None:
+        """Return all folders by name; None if they have not changed.
+
+        Args:
+            stores: folders in the store that are not runs and may contain some.
+            force: list folders even if they seem unchanged.
+        """
+        paths = [self.store, *stores]
+        changed = force or len(paths) != len(self._known)
+        before, self._known = self._known, {}
+        for path in paths:
+            try:
+                when = os.lstat(path).st_mtime_ns
+            except OSError:
+                when = -1
+            known = before.get(path)
+            if known is None or known[0] != when or force:
+                changed = True
+                known = (when if time.time_ns() - when > CLOCK_TICK_NS else -2, self._list(path))
+            self._known[path] = known
+        if not changed:
+            return None
+        by_name: dict[str, StoreFolder] = {}
+        for _, folders in self._known.values():
+            for folder in folders[: MAX_FOLDERS - len(by_name)]:
+                by_name.setdefault(folder.name, folder)
+        return by_name
+
+    def _list(self, path: str) -> list[StoreFolder]:
+        top = path == self.store
+        own_name = escape_name(os.path.basename(path))  # noqa: PTH119
+        prefix = "" if top else own_name + "/"
+        folders, is_run = [], False
+        try:
+            with open_folder(path) as folder, os.scandir(folder) as entries:
+                for entry in entries:
+                    is_run = is_run or entry.name in MARKER_FILES
+                    if _is_folder(entry) and not entry.name.startswith("."):
+                        name = prefix + escape_name(entry.name)
+                        link = entry.is_symlink()
+                        folders.append(StoreFolder(f"{path}/{entry.name}", name, link, top))
+        except OSError:
+            return []
+        return [StoreFolder(path, own_name)] if top and is_run else folders
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself, or no permission
+        return False
+
 
 # Every how many polls a run is checked, by state.
 CHECK_EVERY = {"running": 1, "finished": 20, "failed": 20}
@@ -103,7 +175,6 @@ class StoreWatcher:
         return changes
 
     def _find_folders(self, changes: StoreChanges) -> None:
-        """Add new folders, and drop those that are gone."""
         stores = [self._entries[name].path for name in self._nested_stores]
         folders = self._scan.find(stores, force=self._polls % RESCAN_EVERY == 0)
         if folders is None:
@@ -187,7 +258,6 @@ class StoreWatcher:
 
 
 def _add_points(entry: RunEntry, changes: StoreChanges) -> None:
-    """Add the points of a run that were not sent yet."""
     now, sent, entry.sent = entry.run_curves, entry.sent, entry.run_curves
     if now is sent:
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from jinja2 import Environment, select_autoescape
 
-from ..plotly import read_compressed_plotly
+from ..charts import STYLE, join_modules, read_file
 from .sections import DEFAULT_TEST, build_sections
 from .summaries import summarize_methods
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..load import RunsByMethod
-    from .previews import ShowExample
-    from .significance import PairTestOptions
+    from .lost_examples import ShowExample
+    from .results import PairTestOptions
 
 __all__ = ["render_page"]
 
@@ -52,20 +52,17 @@ def render_page(
     summarized = summarize_methods(methods, on_progress)
     sections = build_sections(summarized, command, test, left_out, examples)
     here = files("perdure.report.page")
-    script = (here / "page.js").read_text("utf-8")
     is_plotted = any(part.curves.methods or part.criteria for part in sections.parts)
-    plotly = read_compressed_plotly() if is_plotted else b""
-    scripts = filter(None, (script.encode(), gzip.decompress(plotly)))
+    script = (join_modules() if is_plotted else "") + (here / "page.js").read_text("utf-8")
     environment = Environment(autoescape=select_autoescape(default=True))
     environment.filters["options"] = write_options
     environment.filters["compressed"] = _compress
     template = environment.from_string((here / "page.html").read_text("utf-8"))
     return template.render(
         sections._replace(title=title if title is not None else sections.title)._asdict(),
-        style=(here / "page.css").read_text("utf-8"),
+        style=read_file(STYLE) + (here / "page.css").read_text("utf-8"),
         script=script,
-        plotly=base64.b64encode(plotly).decode(),  # the script decompresses it
-        hashes=" ".join(map(_hash_for_policy, scripts)),
+        hash=_hash_for_policy(script.encode()),
     )
 
 

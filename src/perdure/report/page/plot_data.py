@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from ..._html import select_extremes
+from ..._display import select_extremes
 from ...metrics import find_metric
-from ...metrics.criteria import CRITERIA
+from ...metrics.summary_options import CRITERIA
 from ..colours import choose_styles, colour_on_dark, task_styles
 from ..curve_data import (
     add_control,
@@ -221,7 +221,7 @@ def make_criteria_data(
 
 
 def _make_style(style: LineStyle) -> PlotStyle:
-    return PlotStyle(style.colour, colour_on_dark(style.colour), style.plotly)
+    return PlotStyle(style.colour, colour_on_dark(style.colour), style.dashes)
 
 
 def _describe_criterion(name: str) -> Criterion:

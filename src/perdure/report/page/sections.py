@@ -2,48 +2,76 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from functools import partial
+from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec.structs import asdict
 
 from ... import __version__
-from ..._html import render_heatmap
+from ..._display import render_heatmap
 from ...metrics import ACCURACY, display_name, find_metric
 from ..labels import axis_label, merge_scales
 from ..load import get_config
 from ..tables.scores import format_metric
-from .costs import CostsTable, make_costs_table
 from .lost_examples import LostExamples, find_lost_examples
-from .narrative import Interpretation, interpret
+from .narrative import (
+    Interpretation,
+    WarningGroup,
+    group_notes,
+    group_undefined,
+    group_warnings,
+    interpret,
+)
 from .plot_data import CriteriaData, CurveData, make_criteria_data, make_curve_data
-from .provenance import RunsProvenance, get_provenance
-from .results import MetricColumn, ResultRow, make_columns, make_rows, percent_unit
-from .significance import (
+from .results import (
+    CostsTable,
+    MetricColumn,
     PairTestOptions,
+    ResultRow,
     compare_summaries,
     describe_significance,
     describe_verdicts,
+    make_columns,
+    make_costs_table,
+    make_rows,
+    percent_unit,
 )
-from .summaries import describe_orders, describe_parts, split_methods
-from .warning_groups import WarningGroup, group_notes, group_undefined, group_warnings
+from .summaries import (
+    RunsProvenance,
+    describe_orders,
+    describe_parts,
+    get_provenance,
+    split_methods,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...metrics import ScoreScale
-    from .previews import ShowExample
+    from .lost_examples import ShowExample
     from .summaries import MethodSummary
 
-__all__ = ["DEFAULT_TEST", "Sections", "build_sections"]
+__all__ = ["DEFAULT_TEST", "Sections", "build_sections", "render_formula"]
 
 HEADLINE_IDS = (
     "acc", "acc.learning", "bwt", "forgetting.best", "retention", "retention.worst",
     "min_acc", "wc_acc", "wf10", "gap.depth",
 )  # fmt: skip
 DEFAULT_TEST = PairTestOptions()
+FORMULA_POINTS = 15.0
+# LaTeX that matplotlib's mathtext lacks, and its replacement.
+REPLACEMENTS = (
+    (r"\\le(?![a-zA-Z])", r"\\leq"),
+    (r"\\ge(?![a-zA-Z])", r"\\geq"),
+    (r"\\t?frac(\w)(\w)", r"\\frac{\1}{\2}"),
+    (r"\\frac", r"\\dfrac"),  # matplotlib draws a \frac in the size of an index
+    (r"\\[bB]igg?(?![a-zA-Z])", ""),
+    (r" \\(sum|min|max)(?=_)", r"\\;\\\1"),  # else what is below it touches its neighbour
+)
 
 
 class ScoreNames(NamedTuple):
@@ -251,8 +279,6 @@ def _make_heatmap(method: MethodSummary) -> Heatmap:
 
 
 def _define(id_: str, scale: ScoreScale) -> Definition:
-    from .formulas import render_formula
-
     metric = find_metric(id_)
     rule_of_thumb = metric.rule_of_thumb if scale.label == ACCURACY.label else ""
     return Definition(
@@ -262,4 +288,33 @@ def _define(id_: str, scale: ScoreScale) -> Definition:
         source=metric.source,
         distinction=metric.distinction,
         meaning=f"{rule_of_thumb} {metric.interpretation}".strip(),
+    )
+
+
+def render_formula(latex: str) -> str:
+    r"""Return a formula as SVG in the colour of the surrounding text.
+
+    Example:
+        >>> render_formula(r"\frac1T \sum_j R_{T,j}")[:17]
+        '<svg role="img" a'
+    """
+    from matplotlib.path import Path as Outline
+    from matplotlib.textpath import TextPath
+
+    commands = {Outline.MOVETO: "M", Outline.LINETO: "L", Outline.CURVE3: "Q", Outline.CURVE4: "C"}
+    supported = latex
+    for old, new in REPLACEMENTS:
+        supported = re.sub(old, new, supported)
+    outline = TextPath((0, 0), f"${supported}$", size=FORMULA_POINTS)
+    box = outline.get_extents()
+    at = f"{box.x0 - 1:.1f} {-box.y1 - 1:.1f} {box.width + 2:.1f} {box.height + 2:.1f}"
+    parts = []
+    for coordinates, code in outline.iter_segments():
+        pairs = coordinates.reshape(-1, 2)
+        numbers = " ".join(f"{x:.1f} {-y:.1f}" for x, y in pairs)
+        parts.append("Z" if code == Outline.CLOSEPOLY else commands[code] + numbers)
+    return (
+        f'<svg role="img" aria-label="{escape(latex)}" viewBox="{at}" '
+        f'width="{box.width + 2:.0f}" height="{box.height + 2:.0f}">'
+        f'<path fill="currentColor" d="{"".join(parts)}"/></svg>'
     )

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from ..._display import count_of, format_block, make_frame, make_polars
 from ...metrics import ACCURACY, MethodsComparison, ScoreScale, find_metric
 from ...stats import find_pair_test, min_attainable_p, seeds_needed
-from .example_differences import example_comparison_to_dict
+from .comparison_tables import example_comparison_to_dict
 
 if TYPE_CHECKING:
     import polars as pl
     from pandas import DataFrame
 
     from ...stats import IntervalMethod, PairTest, PairTestName
-    from .example_differences import ExampleComparison
+    from .comparison_tables import ExampleComparison
 
-__all__ = ["ComparisonReport", "comparison_to_dict", "describe_comparison", "describe_test"]
+__all__ = ["ComparisonReport", "describe_comparison", "describe_test"]
 
 MAX_METRICS_WITH_SD = 3  # printed in one line
 RECORD_COLUMNS = ("metric", "method", "mean", "sd", "low", "high", "rank", "letters")
@@ -69,7 +69,38 @@ class ComparisonReport:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain lists and numbers, ready for JSON."""
-        return comparison_to_dict(self)
+        by_seed, by_order = (self.paired_by == unit for unit in ("seed", "task order"))
+        return {
+            "methods": {
+                name: {
+                    "n": len(runs),
+                    "seeds": list(runs) if by_seed else None,
+                    "runs": list(runs.values()),
+                }
+                for name, runs in self.runs.items()
+            },
+            "paired_by": self.paired_by if self.pair_test.paired else None,
+            "seeds_in_common": self.seeds if by_seed or by_order else len(self.seeds),
+            "test": {
+                "name": self.pair_test.name,
+                "paired": self.pair_test.paired,
+                "assumes": self.pair_test.assumption,
+                "correction": "Holm",
+                "comparisons": self.comparisons,
+                "against": self.against,
+                "difference": self.pair_test.estimate,
+                "difference_interval": f"{self.pair_test.interval}, per comparison",
+                "effect": self.pair_test.effect_description,
+            },
+            "alpha": self.alpha,
+            "min_attainable_p": self.min_attainable_p or None,
+            "seeds_needed": self.seeds_needed,
+            "interval": {"method": self.interval, "level": self.level},
+            "metrics": {id_: _metric_to_dict(one) for id_, one in self.metrics.items()},
+            "undefined": self.undefined,
+            "notes": self.notes,
+            "example_comparisons": list(map(example_comparison_to_dict, self.example_comparisons)),
+        }
 
     def to_records(self) -> list[dict[str, object]]:
         """Return a row per metric and method."""
@@ -235,42 +266,6 @@ def _remarks(report: ComparisonReport) -> list[str]:
             if pair.remark:
                 ids.setdefault(f"{first} - {second}: {pair.remark}, p = 0", []).append(id_)
     return [f"{remark} ({', '.join(several)})" for remark, several in ids.items()]
-
-
-def comparison_to_dict(report: ComparisonReport) -> dict[str, object]:
-    """Return plain lists and numbers, ready for JSON."""
-    by_seed, by_order = (report.paired_by == unit for unit in ("seed", "task order"))
-    return {
-        "methods": {
-            name: {
-                "n": len(runs),
-                "seeds": list(runs) if by_seed else None,
-                "runs": list(runs.values()),
-            }
-            for name, runs in report.runs.items()
-        },
-        "paired_by": report.paired_by if report.pair_test.paired else None,
-        "seeds_in_common": report.seeds if by_seed or by_order else len(report.seeds),
-        "test": {
-            "name": report.pair_test.name,
-            "paired": report.pair_test.paired,
-            "assumes": report.pair_test.assumption,
-            "correction": "Holm",
-            "comparisons": report.comparisons,
-            "against": report.against,
-            "difference": report.pair_test.estimate,
-            "difference_interval": f"{report.pair_test.interval}, per comparison",
-            "effect": report.pair_test.effect_description,
-        },
-        "alpha": report.alpha,
-        "min_attainable_p": report.min_attainable_p or None,
-        "seeds_needed": report.seeds_needed,
-        "interval": {"method": report.interval, "level": report.level},
-        "metrics": {id_: _metric_to_dict(one) for id_, one in report.metrics.items()},
-        "undefined": report.undefined,
-        "notes": report.notes,
-        "example_comparisons": list(map(example_comparison_to_dict, report.example_comparisons)),
-    }
 
 
 def _metric_to_dict(one: MethodsComparison) -> dict[str, object]:

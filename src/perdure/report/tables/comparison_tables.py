@@ -1,22 +1,32 @@
-"""The tables of `perdure compare`."""
+"""The tables of `perdure compare`: of methods, and of two runs on the same examples."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...metrics import display_name, find_metric
-from .scores import ARROWS, PERCENT_UNITS, format_value
+from ...metrics import better_direction, display_name, find_metric
+from .scores import ARROWS, PERCENT_UNITS, format_metric, format_value
 from .text_table import TextTable
 
 if TYPE_CHECKING:
-    from ...metrics import MethodsComparison
+    from collections.abc import Sequence
+
+    from ...metrics import MethodsComparison, RunDifference, ScoreScale
     from ...stats import Comparison
     from .comparison import ComparisonReport
     from .scores import Format
 
-__all__ = ["MAX_DETAILED_PAIRS", "make_comparison_tables"]
+__all__ = [
+    "MAX_DETAILED_PAIRS",
+    "ExampleComparison",
+    "describe_example_comparison",
+    "example_comparison_to_dict",
+    "make_comparison_tables",
+    "make_example_tables",
+]
 
 MAX_DETAILED_PAIRS = 10  # with more, the p-values of all metrics are in one table
 
@@ -76,7 +86,6 @@ def _interval_title(report: ComparisonReport) -> str:
 def _metric_table(
     report: ComparisonReport, one: MethodsComparison, write: Format, percent: bool
 ) -> TextTable:
-    """Return the table of one metric, the best method first."""
     name = display_name(find_metric(one.id), report.scale)
     header = ["method", "mean", "SD", _interval_title(report)]
     header += ["rank"] if one.ranks else []
@@ -113,11 +122,7 @@ def _difference_table(report: ComparisonReport, one: MethodsComparison, write: F
 
 def _mean_table(report: ComparisonReport, write: Format, *, percent: bool) -> TextTable:
     """Return mean ± SD per method and metric, the best bold and the second underlined."""
-    header = [_metric_title(one, percent=percent) for one in report.metrics.values()]
-    table = TextTable(
-        ["method", *header], [[name] for name in report.runs], right=set(header),
-        ids=_heading_ids(report),
-    )  # fmt: skip
+    table = _table_by_metric(report, [[name] for name in report.runs], percent=percent)
     for k, (id_, one) in enumerate(report.metrics.items(), start=1):
         means = {name: write(one.means[name].mean, id_) for name in report.runs}
         # Ranked as printed: of two equal numbers, neither alone may be bold.
@@ -133,43 +138,37 @@ def _mean_table(report: ComparisonReport, write: Format, *, percent: bool) -> Te
     return table
 
 
+def _table_by_metric(
+    report: ComparisonReport, rows: list[list[str]], title: str = "", *, percent: bool = False
+) -> TextTable:
+    header = [_metric_title(one, percent=percent) for one in report.metrics.values()]
+    return TextTable(
+        ["method", *header], rows, title=title, right=set(header), ids=_heading_ids(report)
+    )
+
+
 def _metric_title(one: MethodsComparison, *, percent: bool = False) -> str:
     unit = PERCENT_UNITS[find_metric(one.id).unit]
     return f"{one.id}{f' ({unit})' if percent and unit else ''} {ARROWS[one.better]}"
 
 
 def _interval_table(report: ComparisonReport, write: Format) -> TextTable:
-    header = [_metric_title(one) for one in report.metrics.values()]
-    rows = [
-        [
-            name,
-            *(
-                _join_ends(one.means[name].low, one.means[name].high, one.id, write)
-                for one in report.metrics.values()
-            ),
-        ]
-        for name in report.runs
-    ]
-    return TextTable(
-        ["method", *header], rows, title=_interval_title(report), right=set(header),
-        ids=_heading_ids(report),
-    )  # fmt: skip
+    rows = []
+    for name in report.runs:
+        means = [(one.means[name], one.id) for one in report.metrics.values()]
+        rows.append([name, *(_join_ends(mean.low, mean.high, id_, write) for mean, id_ in means)])
+    return _table_by_metric(report, rows, _interval_title(report))
 
 
 def _rank_table(report: ComparisonReport) -> TextTable:
-    header = [_metric_title(one) for one in report.metrics.values()]
     rows = [
         [name, *(f"{one.ranks[name]:.2f}" for one in report.metrics.values() if one.ranks)]
         for name in report.runs
     ]
-    return TextTable(
-        ["method", *header], rows, title="mean rank over seeds", right=set(header),
-        ids=_heading_ids(report),
-    )  # fmt: skip
+    return _table_by_metric(report, rows, "mean rank over seeds")
 
 
 def _p_value_table(report: ComparisonReport) -> TextTable:
-    """Return the corrected p-values; * if methods are distinguishable."""
     every = list(report.metrics.values())
     rows = [
         [" - ".join(pair), *(_format_p(one.pairs[pair]) for one in every)]
@@ -219,3 +218,86 @@ def _csv_pair_table(report: ComparisonReport) -> TextTable:
 
 def _format_precise(value: float | None) -> str:
     return "" if value is None or math.isnan(value) else repr(float(value))
+
+
+@dataclass
+class ExampleComparison:
+    """The difference of two runs on the same examples, or the reason why there is none."""
+
+    first: str
+    second: str
+    difference: RunDifference | None = None
+    reason: str = ""
+    level: float = 0.95
+
+
+def make_example_tables(
+    comparison: ExampleComparison,
+    ids: Sequence[str],
+    scale: ScoreScale,
+    *,
+    percent: bool = False,
+    digits: int | None = 4,
+    per_task: bool = False,
+) -> list[TextTable]:
+    """Return the differences of two runs with intervals, and a table per task if `per_task`."""
+    difference = comparison.difference
+    if difference is None:
+        return []
+    write = partial(format_metric, percent=percent, digits=digits)
+    title = f"{comparison.first} - {comparison.second}, on the same examples"
+    interval = f"{100 * comparison.level:g}% interval"
+    value = "difference (%)" if percent else "difference"
+    known = [id_ for id_ in ids if id_ in difference.intervals]
+    rows = []
+    for id_ in known:
+        low, high = ends = difference.intervals[id_]
+        numbers = [write(difference.metrics[id_], id_), _join(ends, id_, write)]
+        numbers.append("yes" if low > 0 or high < 0 else "no")
+        arrow = ARROWS[better_direction(id_, scale)]
+        rows.append([id_, arrow, *numbers, display_name(find_metric(id_), scale)])
+    header = ["id", "better", value, interval, "apart", "name"]
+    cells = {(i, 0): id_ for i, id_ in enumerate(known)}
+    tables = [TextTable(header, rows, title=title, right={value, interval}, ids=cells)]
+    if per_task:
+        tasks = difference.tasks
+        cells_of = [
+            [id_, *(_task_cell(difference, id_, k, write) for k in range(len(tasks)))]
+            for id_ in known
+        ]
+        tables.append(
+            TextTable(["each task", *tasks], cells_of, title=title, right=set(tasks), ids=cells)
+        )
+    return tables
+
+
+def describe_example_comparison(comparison: ExampleComparison) -> str:
+    """Return in words what the differences are about, or why there are none."""
+    first, second = comparison.first, comparison.second
+    if comparison.difference is None:
+        return f"{first} and {second} are not compared example by example: {comparison.reason}"
+    return (
+        f"{first} - {second}: intervals are paired on examples and are about these two trained "
+        "models, not about the methods: another seed may differ by more; compare several seeds "
+        "for that"
+    )
+
+
+def example_comparison_to_dict(comparison: ExampleComparison) -> dict[str, object]:
+    """Return plain lists and numbers, ready for JSON."""
+    difference = comparison.difference
+    header = {"first": comparison.first, "second": comparison.second, "level": comparison.level}
+    if difference is None:
+        return {**header, "undefined": comparison.reason}
+    return {**header, **difference.to_dict()}
+
+
+def _join(ends: tuple[float, float], id_: str, write: Format) -> str:
+    return " to ".join(write(end, id_) for end in ends)
+
+
+def _task_cell(difference: RunDifference, id_: str, k: int, write: Format) -> str:
+    value, ends = difference.per_task[id_][k], difference.per_task_intervals[id_][k]
+    return (
+        "" if value is None or ends is None else f"{write(value, id_)} ({_join(ends, id_, write)})"
+    )

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = [
     "format_metric",
     "format_value",
-    "get_scale",
     "group_reasons",
     "make_headline_table",
     "make_score_tables",
@@ -216,7 +215,6 @@ def _make_metric_table(
 
 
 def _add_headings(table: TextTable, scale: ScoreScale) -> TextTable:
-    """Return a table of metrics with a heading above each group of them."""
     rows: list[list[str]] = []
     headings = set()
     for title, metrics in GROUPS.items():

@@ -12,10 +12,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from ...._html import select_extremes
+from ...._display import select_extremes
 from ....record import InputError, visible
 from ...labels import axis_label
-from .paper import SIZES, split_into_rows
+from . import SIZES, split_into_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,18 +28,14 @@ if TYPE_CHECKING:
     from ....metrics import ScoreScale
     from ...colours import LineStyle
     from ...curve_data import MeanCurve
-    from .paper import Size
+    from . import Size
 
 MAX_PANELS = 60
 MAX_POINTS = 1000  # per line: twice what a page's width can show
 MAX_COLUMNS = {"column": 2, "page": 4, "slide": 4}
-ROW_HEIGHTS = {
-    1: 0.4,
-    2: 0.28,
-    3: 0.22,
-    4: 0.19,
-    5: 0.17,
-}  # by columns, relative to the width of the figure
+MAX_LEGEND_LETTERS = {"column": 22, "page": 36, "slide": 28}  # of the name of a method
+# By columns, relative to the width of the figure.
+ROW_HEIGHTS = {1: 0.4, 2: 0.28, 3: 0.22, 4: 0.19, 5: 0.17}
 
 
 def score_axis_label(scale: ScoreScale) -> str:
@@ -81,6 +77,13 @@ def get_layout(count: int, size: Size, max_columns: int | None = None) -> tuple[
     return tall + 0.06, rows, columns
 
 
+def hide_surplus(figure: Figure, count: int) -> Axes | None:
+    """Hide all panels but the first ones; return the first of those hidden, if there is one."""
+    for axes in figure.axes[count:]:
+        axes.set_visible(False)
+    return figure.axes[count] if count < len(figure.axes) else None
+
+
 def add_legend(figure: Figure, keys: Sequence[Line2D | Patch], empty: Axes | None = None) -> None:
     """Add one legend above all panels; the figure grows to make room for it.
 
@@ -109,7 +112,6 @@ def add_legend(figure: Figure, keys: Sequence[Line2D | Patch], empty: Axes | Non
 
 
 def _legend_fits(axes: Axes, letters: int, lines: int) -> bool:
-    """Return whether a legend fits into the place of a panel."""
     spec, figure = axes.get_subplotspec(), axes.get_figure(root=True)
     assert spec is not None
     assert figure is not None

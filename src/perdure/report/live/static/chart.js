@@ -1,24 +1,19 @@
 // The curves: one line per task for one run, one line per run for several.
 import { average, deviation, groupRuns, mean } from "./groups.js";
 import { element, meanName, number, options, setText, shorten, worst, worstName } from "./list.js";
-import { isDark, onTheme } from "./theme.js";
+import { swatch } from "./elements.js";
+import { Plot } from "./plot.js";
 
 const $ = (id) => document.getElementById(id);
-const cssValue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const colour = (style) => (isDark() ? style.dark : style.colour);
 const UNKNOWN = { colour: "#6b6b6b", dark: "#9b9b9b", dash: "solid" };
 const MEAN = "";
-
-// Plotly interprets tags and placeholders in its labels.
-export const escapeLabel = (text) =>
-  String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("%{", "% {");
 
 export class Chart {
   constructor() {
     this.runs = []; // responses of /api/run
     this.styles = {};
     for (const id of ["what", "span", "single"]) $(id).addEventListener("input", () => this.draw());
-    onTheme(() => this.soon());
+    this.plot = new Plot($("chart"));
   }
 
   soon() {
@@ -36,22 +31,8 @@ export class Chart {
     $("single-label").hidden = groups.length === runs.length;
     this.showText(runs, many, groups);
     if (many) this.fillTasks(runs);
-    const [traces, ends] = many ? this.several(runs, groups) : this.one(runs[0]);
-    if (!traces.length && !this.drawn) return;
-    if (!window.Plotly) return this.load();
-    this.drawn = true;
-    const layout = this.layout(traces, runs, many, ends);
-    Plotly.react("chart", traces, layout, { displayModeBar: false, responsive: true, doubleClick: "reset" });
-  }
-
-  // Plotly takes a second or two to load: the list appears before it.
-  load() {
-    if (this.loading) return;
-    this.loading = element("script");
-    this.loading.onload = () => this.draw();
-    this.loading.onerror = () => (this.loading = undefined);
-    this.loading.src = "/static/plotly.min.js";
-    document.head.append(this.loading);
+    const [series, ends] = many ? this.several(runs, groups) : this.one(runs[0]);
+    this.plot.draw(this.figure(series, runs, many, ends));
   }
 
   showText(runs, many, groups) {
@@ -84,75 +65,60 @@ export class Chart {
   }
 
   one(run) {
-    const traces = [];
-    const ends = [];
-    if (!run?.tasks) return [traces, ends];
+    if (!run?.tasks) return [[], []];
     const last = lastStep(run);
-    run.tasks.forEach((task, k) => {
-      const paint = colour(task);
-      traces.push(line(task, task.name, paint, task.dash));
+    const series = run.tasks.flatMap((task, k) => {
       const low = run.worst[k];
-      if (!low) return;
+      if (!low) return [line(task, task.name, task)];
       const end = run.spans.find(([number]) => number === k)?.[2] ?? low[0];
-      traces.push(level([end, last], low[1], paint));
-      traces.push(mark(low, task.name, paint, run.row));
+      return [line(task, task.name, task), level([end, last], low[1], task), mark(low, task.name, task, run.row)];
     });
-    for (const [k, first, end] of run.spans) ends.push({ first, end, name: run.tasks[k]?.name ?? "" });
-    return [traces, ends];
+    return [series, run.spans.map(([k, first, end]) => ({ first, end, name: run.tasks[k]?.name ?? "" }))];
   }
 
   several(runs, groups) {
     const wanted = $("what").value;
-    const traces = [];
+    const series = [];
     for (const group of groups) {
       const style = this.styles[group.first] ?? UNKNOWN;
-      const paint = colour(style);
       const parts = group.runs.map((run) => part(run, wanted)).filter(Boolean);
       if (!parts.length) continue;
       const curves = parts.map(({ curve }) => curve);
-      if (curves.length === 1) traces.push(line(curves[0], group.name, paint, style.dash));
-      else traces.push(...this.mean(group, curves, paint, style.dash));
+      if (curves.length === 1) series.push(line(curves[0], group.name, style));
+      else series.push(...this.mean(group, curves, style));
       const lows = parts.map(({ low }) => low).filter((low) => low !== null);
-      if (lows.length && sameTasks(group)) traces.push(level([Math.min(...parts.map(({ first }) => first)), Math.max(...parts.map(({ last }) => last))], mean(lows), paint));
+      if (lows.length && sameTasks(group)) series.push(level([Math.min(...parts.map(({ first }) => first)), Math.max(...parts.map(({ last }) => last))], mean(lows), style));
     }
     const [longest] = runs.filter((run) => run.tasks).sort((a, b) => lastStep(b) - lastStep(a));
     const ends = (longest?.spans ?? []).map(([, first, end]) => ({ first, end, name: "" }));
-    return [traces, ends];
+    return [series, ends];
   }
 
   // The mean over seeds with a band of one SD, and the single runs on request.
-  mean(group, curves, paint, dash) {
+  mean(group, curves, style) {
     const middle = average(curves);
-    const traces = [];
+    const series = [];
+    if (middle.steps.length > 1) series.push(band(middle, style, rangeOf(curves, group.runs)));
     if ($("single").checked) {
-      group.runs.forEach((run, k) => curves[k] && traces.push({ ...line(curves[k], run.row.name, paint, "solid"), opacity: 0.45 }));
-      for (const trace of traces) trace.line.width = 1;
+      const solid = { ...style, dash: "solid" };
+      group.runs.forEach((run, k) => curves[k] && series.push({ ...line(curves[k], run.row.name, solid), width: 1, faint: true }));
     }
-    if (middle.steps.length > 1) traces.unshift(band(middle, paint, rangeOf(curves, group.runs)));
-    if (middle.steps.length) traces.push(line(middle, group.name, paint, dash));
-    return traces;
+    if (middle.steps.length) series.push(line(middle, group.name, style));
+    return series;
   }
 
-  layout(traces, runs, many, ends) {
-    const ink = cssValue("--ink");
-    const quiet = cssValue("--quiet");
-    const grid = cssValue("--grid");
-    const scores = traces.flatMap((trace) => trace.y);
+  figure(series, runs, many, ends) {
     const name = same(runs, (row) => row.score) ?? "score";
     const lower = same(runs, (row) => row.lower) ? " (lower is better)" : "";
-    const share = areShares(scores, runs);
-    const axis = { gridcolor: grid, linecolor: cssValue("--line"), zeroline: false, tickfont: { color: quiet }, title: { font: { color: quiet, size: 13 } } };
+    const isMean = many && $("what").value === MEAN;
+    const scores = series.flatMap((one) => (one.low ? [one.low, one.high] : [one.y]));
     return {
-      margin: { l: 52, r: 12, t: 26, b: 44 },
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: ink },
-      showlegend: false, hovermode: "closest",
-      hoverlabel: { bgcolor: cssValue("--card"), bordercolor: cssValue("--line"), font: { color: ink } },
-      uirevision: [many, $("span").value, $("what").value, ...runs.map((run) => run.row.name)].join("\n"),
-      xaxis: { ...axis, title: { ...axis.title, text: "iterations" }, showgrid: false, ...range(ends, runs) },
-      yaxis: { ...axis, title: { ...axis.title, text: escapeLabel(`${many && $("what").value === MEAN ? `mean ${name} over the tasks learned` : name}${lower}`) }, ...(share ? { range: [-0.02, 1.04] } : { autorange: true }) },
-      shapes: ends.slice(0, -1).map(({ end }) => ({ type: "line", x0: end, x1: end, yref: "paper", y0: 0, y1: 1, line: { color: quiet, width: 1 }, opacity: 0.55, layer: "below" })),
-      annotations: many ? [] : names(ends, quiet),
+      series,
+      key: [many, $("span").value, $("what").value, ...runs.map((run) => run.row.name)].join("\n"),
+      x: { title: "iterations", range: range(ends, runs) },
+      y: { title: `${isMean ? `mean ${name} over the tasks learned` : name}${lower}`, range: areShares(scores, runs) ? [-0.02, 1.04] : undefined },
+      boundaries: ends.slice(0, -1).map(({ end }) => end),
+      labels: many ? [] : names(ends),
     };
   }
 
@@ -162,7 +128,7 @@ export class Chart {
       const learned = low ? low[2] : null;
       const now = task.scores.at(-1);
       const drop = low && learned !== null ? (run.row.lower ? low[1] - learned : learned - low[1]) : null;
-      return [withSwatch(task.name, colour(task), task.dash), number(now), number(learned), number(low?.[1]), low ? String(low[0]) : "–", number(drop)];
+      return [withSwatch(task.name, task), number(now), number(learned), number(low?.[1]), low ? String(low[0]) : "–", number(drop)];
     });
     return makeTable(["task", "now", "when learned", `${worst(run.row)} since`, "at step", "largest loss"], rows);
   }
@@ -183,10 +149,10 @@ export class Chart {
     const rows = groups.flatMap((group) => {
       const style = this.styles[group.first] ?? UNKNOWN;
       const members = group.runs.map(({ row }) => row);
-      if (members.length === 1) return [[withSwatch(group.name, colour(style), style.dash), ...cells(members[0])]];
+      if (members.length === 1) return [[withSwatch(group.name, style), ...cells(members[0])]];
       const whole = [name(members[0], spread(group, "acc")), name(members[0], spread(group, "min_acc")), states(members), extent(members, (row) => row.tasks), extent(members, (row) => row.step)];
       const single = $("single").checked ? members.map((row) => [inset(row.name), ...cells(row)]) : [];
-      return [[withSwatch(`${group.name} (${members.length} seeds)`, colour(style), style.dash), ...whole], ...single];
+      return [[withSwatch(`${group.name} (${members.length} seeds)`, style), ...whole], ...single];
     });
     return makeTable([groups.length < runs.length ? "method or run" : "run", same(runs, meanName) ?? "mean score", same(runs, worstName) ?? "worst since learned", "state", "tasks", "step"], rows);
   }
@@ -234,66 +200,49 @@ function same(runs, value) {
 
 const lastStep = (run) => run.mean.steps.at(-1) ?? Math.max(0, ...run.tasks.map((task) => task.steps.at(-1) ?? 0));
 
-const line = (curve, name, paint, dash) => ({
-  type: "scatter", mode: curve.steps.length < 3 ? "lines+markers" : "lines", x: curve.steps, y: curve.scores,
-  name: escapeLabel(shorten(name, 60)), line: { color: paint, width: 2, dash, simplify: false }, marker: { color: paint, size: 6 },
-  hovertemplate: `%{y:.3f} at step %{x}<extra>${escapeLabel(shorten(name, 60))}</extra>`,
+const line = ({ steps, scores }, name, style) => ({
+  kind: "line", x: steps, y: scores, name: shorten(name, 60), style, symbol: steps.length < 3 ? "circle" : undefined,
+  describe: (k) => `${number(scores[k])} at step ${steps[k]}`,
 });
-const areShares = (scores, runs) => scores.every((y) => y >= 0 && y <= 1) && !runs.some((run) => run.row.lower);
-const rangeOf = (curves, runs) => (areShares(curves.flatMap((curve) => curve.scores), runs) ? [0, 1] : [-Infinity, Infinity]);
+const areShares = (lists, runs) => lists.every((list) => list.every((y) => y >= 0 && y <= 1)) && !runs.some((run) => run.row.lower);
+const rangeOf = (curves, runs) => (areShares(curves.map((curve) => curve.scores), runs) ? [0, 1] : [-Infinity, Infinity]);
 
 // A band does not reach beyond possible scores.
-function band({ steps, scores, sd }, paint, [low, high]) {
-  const up = scores.map((y, k) => Math.min(y + sd[k], high));
-  const down = scores.map((y, k) => Math.max(y - sd[k], low));
-  return {
-    type: "scatter", mode: "lines", x: steps.concat(steps.toReversed()), y: up.concat(down.reverse()),
-    fill: "toself", fillcolor: `${paint}2e`, line: { width: 0 }, hoverinfo: "skip",
-  };
-}
-const level = (x, y, paint) => ({
-  type: "scatter", mode: "lines", x, y: [y, y], line: { color: paint, width: 1.4, dash: "dot" }, hoverinfo: "skip",
+const band = ({ steps, scores, sd }, style, [low, high]) => ({
+  kind: "band", x: steps, style,
+  high: scores.map((y, k) => Math.min(y + sd[k], high)), low: scores.map((y, k) => Math.max(y - sd[k], low)),
 });
-const mark = (low, name, paint, row) => ({
-  type: "scatter", mode: "markers", x: [low[0]], y: [low[1]], marker: { color: paint, size: 9, symbol: row.lower ? "triangle-up" : "triangle-down" },
-  hovertemplate: `${worst(row)}: %{y:.3f} at step %{x}<extra>${escapeLabel(shorten(name, 60))}</extra>`,
+const level = (x, y, style) => ({ kind: "line", x, y: [y, y], style: { ...style, dash: "dotted" }, width: 1.4 });
+const mark = ([step, score], name, style, row) => ({
+  kind: "marks", x: [step], y: [score], name: shorten(name, 60), style, symbol: row.lower ? "up" : "down",
+  describe: () => `${worst(row)}: ${number(score)} at step ${step}`,
 });
 
 function range(ends, runs) {
   const last = Math.max(1, ...runs.filter((run) => run.tasks).map(lastStep));
   const kind = $("span").value;
   const at = ends.at(-2)?.end;
-  if (kind === "last") return { range: [Math.max(0, last - 200), last + 2], autorange: false };
+  if (kind === "last") return [Math.max(0, last - 200), last + 2];
   if (kind === "switch" && at !== undefined) {
     const after = Math.min(Math.max(last - at, 10), 200);
-    return { range: [at - after / 6, at + after], autorange: false };
+    return [at - after / 6, at + after];
   }
-  return { range: [0, last * 1.01], autorange: false };
+  return [0, last * 1.01];
 }
 
 // Task names above the curves, if there is room for them.
-function names(ends, quiet) {
+function names(ends) {
   if (ends.length > 12) return [];
-  return ends.map(({ first, end, name }) => ({
-    x: (first + end) / 2, y: 1, yref: "paper", yanchor: "bottom", showarrow: false,
-    text: escapeLabel(shorten(name, Math.max(4, Math.floor(90 / ends.length)))), font: { size: 12, color: quiet },
-  }));
+  const most = Math.max(4, Math.floor(90 / ends.length));
+  return ends.map(({ first, end, name }) => ({ x: (first + end) / 2, text: shorten(name, most) }));
 }
 
-const DASHES = { dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
-const SVG = "http://www.w3.org/2000/svg";
-
 // A name with a piece of its line.
-function withSwatch(text, paint, dash) {
-  const cell = element("span", "named");
-  const swatch = document.createElementNS(SVG, "svg");
-  const line = document.createElementNS(SVG, "line");
-  for (const [name, value] of Object.entries({ width: 26, height: 12, "aria-hidden": "true", class: "swatch" })) swatch.setAttribute(name, value);
-  for (const [name, value] of Object.entries({ x1: 0, x2: 26, y1: 6, y2: 6, stroke: paint, "stroke-width": 3, "stroke-dasharray": DASHES[dash] ?? "none" })) line.setAttribute(name, value);
-  swatch.append(line);
+function withSwatch(text, style) {
   const name = element("span");
   name.textContent = text;
-  cell.append(swatch, name);
+  const cell = element("span", "named");
+  cell.append(swatch(style), name);
   return cell;
 }
 

@@ -2,6 +2,7 @@
 import { Chart } from "./chart.js";
 import { groupRuns } from "./groups.js";
 import { List, element, setText } from "./list.js";
+import "./theme.js";
 
 const $ = (id) => document.getElementById(id);
 const MAX_RUNS = 24; // that are drawn

@@ -1,1 +1,0 @@
-"""Evaluating saved models: files, how they become models, and the record of their scores."""

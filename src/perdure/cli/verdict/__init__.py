@@ -1,1 +1,0 @@
-"""Commands that decide: check, freeze and flips."""

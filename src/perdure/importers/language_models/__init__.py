@@ -1,1 +1,0 @@
-"""Readers of language-model evaluations: one module per tool."""

@@ -1,1 +1,0 @@
-"""Readers of experiment trackers and plain tables: one module per format."""

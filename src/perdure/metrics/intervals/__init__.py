@@ -1,1 +1,0 @@
-"""Intervals of the metrics of one run, from per-example results."""
