@@ -32,7 +32,7 @@ class Chart:
 
     def area(self) -> dict[str, float]:
         """Return the box that the axes enclose, after the page has scrolled to it."""
-        self.find(".ground").scroll_into_view_if_needed()
+        self.find(".drawing").scroll_into_view_if_needed()  # it stays when it is drawn again
         box: dict[str, float] = self.find(".ground").evaluate(
             "ground => { const { x, y, width, height } = ground.getBoundingClientRect();"
             " return { x, y, width, height }; }"

@@ -29,6 +29,16 @@ MIDDLE = """part => {
   return [box.x + box.width / 2, box.y + box.height / 2];
 }"""
 
+COUNT_DRAWINGS = """
+  window.drawings = 0;
+  const { replaceChildren } = Element.prototype;
+  SVGSVGElement.prototype.replaceChildren = function (...children) {
+    window.drawings += this.classList.contains("canvas");
+    replaceChildren.apply(this, children);
+  };
+"""
+TWO_FRAMES = "new Promise((end) => requestAnimationFrame(() => requestAnimationFrame(end)))"
+
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -58,6 +68,17 @@ def chart(visit: Visit, file: Path) -> Iterator[Chart]:
     visit.page.wait_for_selector("html[data-drawn=yes]")
     yield Chart(visit.page, "curves-plot")
     assert visit.is_clean()
+
+
+def test_opening_the_page_draws_each_chart_once(visit: Visit, file: Path) -> None:
+    visit.page.add_init_script(COUNT_DRAWINGS)
+    visit.page.goto(file.as_uri())
+    visit.page.wait_for_selector("html[data-drawn=yes]")
+    visit.page.evaluate(TWO_FRAMES)  # in which observers of sizes are called
+    assert visit.page.evaluate("drawings") == visit.page.locator(".canvas:has(.ground)").count() > 0
+    visit.page.set_viewport_size({"width": 700, "height": 800})
+    visit.page.evaluate(TWO_FRAMES)
+    assert visit.page.evaluate("drawings") > visit.page.locator(".canvas").count()
 
 
 def test_axes_have_names_and_round_numbers(chart: Chart) -> None:

@@ -39,7 +39,13 @@ export class Plot {
     this.zoom = {};
     this.area = { left: 0, right: 0, top: 0, width: 0, height: 0 };
     this.pointer = new Pointer(this);
-    new ResizeObserver(() => this.redraw()).observe(this.drawing);
+    // It also calls once at the start, when nothing has changed.
+    new ResizeObserver(() => this.isFitting() || this.redraw()).observe(this.drawing);
+  }
+
+  isFitting() {
+    const { width, height } = this.canvas.viewBox.baseVal;
+    return width === this.drawing.clientWidth && height === this.drawing.clientHeight;
   }
 
   draw(figure) {
