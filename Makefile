@@ -3,6 +3,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of commands, which would all compile perdure
 
 .PHONY: demo test test-quick test-slow test-frameworks frameworks-table test-processors conformance fuzz docs test-docs check bench bench-watching bench-running bench-gpu bench-strategies bench-studies bench-pages bench-start bench-scale bench-peers coverage power verdicts pins pictures notebooks lock package test-lowest test-pythons lint-files clean
 

@@ -68,21 +68,21 @@ class Measured(NamedTuple):
     result: PublishedResult
     rows: list[ComparisonRow]
     claims: list[Claim]
-    sources: list[str]  # the files with the measured numbers, relative to the root
+    sources: dict[str, set[str]]  # files with measured numbers, and the tables that they have
 
     @property
     def percent(self) -> bool:
         """Whether the numbers are percentages."""
         return self.result.unit == "percent"
 
-    @property
-    def links(self) -> str:
-        """The name, with a link to each file with measured numbers."""
-        if len(self.sources) < 2:
-            return (
-                "".join(f"[{self.result.name}](../{s})" for s in self.sources) or self.result.name
-            )
-        return ", ".join(f"[{Path(source).stem}](../{source})" for source in self.sources)
+    def links(self, table: str | None = None) -> str:
+        """Return the name, with a link to each file with numbers, or with those of a table."""
+        if not self.sources:
+            return self.result.name
+        if len(self.sources) == 1:
+            return f"[{self.result.name}](../{next(iter(self.sources))})"
+        shown = [s for s, tables in self.sources.items() if table is None or table in tables]
+        return ", ".join(f"[{Path(source).stem}](../{source})" for source in shown)
 
     def count(self, rows: list[ComparisonRow]) -> Agreement:
         """Return how many of some rows land."""
@@ -114,23 +114,24 @@ def load_results(root: Path) -> list[Measured]:
         rows = [row for row in compare_with_published(Measurements(result, [])) if row.table]
         if name == "faber-vgg9" and not reports[name]:
             rows = [_fill_m2i(row, seeds) for row in rows]
-            results.append(Measured(result, rows, [], ["studies/m2i/README.md"]))
+            results.append(Measured(result, rows, [], {"studies/m2i/README.md": set()}))
             continue
         values: dict[Key, list[float]] = {}
         claims: dict[str, Claim] = {}
+        sources: dict[str, set[str]] = {}
         for path in reports[name]:
-            _add_report(path, {row_key(row) for row in rows}, values, claims)
+            tables = _add_report(path, {row_key(row) for row in rows}, values, claims)
+            sources[str(path.with_suffix(".md").relative_to(root))] = tables
         rows = [row._replace(values=values.get(row_key(row), ())) for row in rows]
-        sources = [str(path.with_suffix(".md").relative_to(root)) for path in reports[name]]
         results.append(Measured(result, rows, list(claims.values()), sources))
     return results
 
 
 def _add_report(
     path: Path, known: set[Key], values: dict[Key, list[float]], claims: dict[str, Claim]
-) -> None:
-    """Add the numbers and claims of one report; several may measure parts of a result."""
-    report = json.loads(path.read_text("utf-8"))
+) -> set[str]:
+    """Add the numbers and claims of a report, which may have a part; return its tables."""
+    report, tables = json.loads(path.read_text("utf-8")), set[str]()
     for row in report["rows"]:
         if row["published"] is None or not row["values"]:
             continue
@@ -139,9 +140,11 @@ def _add_report(
             problem = "measured in another report too" if key in values else "not in its TOML file"
             raise SystemExit(f"{path}: {key} is {problem}; keep one report per number")
         values[key] = row["values"]
+        tables.add(row["table"])
     for claim in report["claims"]:
         if claim["holds"] is not None or claim["text"] not in claims:
             claims[claim["text"]] = Claim(**claim)
+    return tables
 
 
 def _fill_m2i(row: ComparisonRow, seeds: list[Path]) -> ComparisonRow:
@@ -226,7 +229,7 @@ def _counts(ours: list[Measured]) -> list[str]:
             if one.result.variant_of is None:
                 total = Agreement(*(a + b for a, b in zip(total, counts, strict=True)))
             name = f"Table {table}" if table[0].isdigit() else table
-            lines.append(_count_line(name, one.links, counts))
+            lines.append(_count_line(name, one.links(table), counts))
     if not sum(total):
         return ["It prints curves and no numbers.", ""]
     return [*lines, _count_line("**all**", "", total), ""]
@@ -255,7 +258,7 @@ def _list_claims(ours: list[Measured], causes: list[Cause]) -> list[str]:
         if checked:
             held = sum(claim.holds is True for claim in checked)
             hold = f"{held} of {len(checked)} claims hold"
-            lines.append(f"- {one.links}: {hold} ({one.result.tables}).")
+            lines.append(f"- {one.links()}: {hold} ({one.result.tables}).")
         for reason, claims in failed.items():
             lines.append(f"  - These do not: {'; '.join(claims)}. {reason}")
     return ["Claims:", "", *lines, ""] if lines else []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Locator, Page
 
-__all__ = ["Visit", "browser", "colours_of", "serious_faults", "visit"]
+__all__ = ["Visit", "browser", "colours_of", "open_visit", "serious_faults", "visit"]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 QUIET = (
@@ -64,6 +65,13 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Visit]:
     """A fresh page in a fresh context: no cookies, nothing cached."""
+    with open_visit(browser) as found:
+        yield found
+
+
+@contextmanager
+def open_visit(browser: Browser) -> Iterator[Visit]:
+    """Open a page as `visit` does."""
     context = browser.new_context(viewport={"width": 1200, "height": 900})
     found = Visit(context.new_page())
     found.page.on("console", lambda said: _note(found, said))

@@ -7,23 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from .browser_helpers import browser, visit
+from .browser_helpers import browser, open_visit
 from .live_helpers import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
-    from .browser_helpers import Visit
-
-__all__ = ["browser", "visit"]  # fixtures
+__all__ = ["browser"]  # a fixture
 
 
-@pytest.fixture
-def scripts(visit: Visit, tmp_path: Path) -> Iterator[Page]:
-    with serving(tmp_path) as live:
+@pytest.fixture(scope="module")
+def scripts(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with serving(tmp_path_factory.mktemp("empty")) as live, open_visit(browser) as visit:
         visit.page.goto(live.address)
         yield visit.page
         assert visit.is_clean()

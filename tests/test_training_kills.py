@@ -91,6 +91,7 @@ def runner() -> Iterator[Runner]:
             "ewc --set strength=5 --boundaries blurred --unseen",
             [("reach", 20), ("renamed", 2), ("operation", 12), ("torn", 50)],
             id="ewc-blurred",
+            marks=pytest.mark.slow,
         ),
     ],
 )
