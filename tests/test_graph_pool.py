@@ -12,9 +12,26 @@ import pytest
 import torch
 
 from perdure.evaluation.engine import cuda_graph
-from perdure.evaluation.engine.cuda_graph import GraphPool, capture
+from perdure.evaluation.engine.cuda_graph import CudaGraph, CudaGraphError, GraphPool, capture
 
 NUMBERS = itertools.count(1)
+drawn_from: list[object] = []  # the state of the generator at each capture
+
+
+class FakeGenerator:
+    """The generator of a device, or a state of it, which captured graphs remember."""
+
+    def __init__(self, state: object) -> None:
+        self.state = state
+
+    def graphsafe_get_state(self) -> FakeGenerator:
+        return FakeGenerator(self.state)
+
+    def graphsafe_set_state(self, state: FakeGenerator) -> None:
+        self.state = state.state
+
+    def clone_state(self) -> FakeGenerator:
+        return FakeGenerator(object())
 
 
 class FakeGraph:
@@ -27,6 +44,7 @@ class FakeGraph:
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         assert capture_error_mode == "thread_local"
+        drawn_from.append(torch.cuda.default_generators[0].state)  # type: ignore[attr-defined]
         if self.fails_at == "begin":
             raise RuntimeError("out of memory")
         self.handle = pool or (next(NUMBERS), 0)
@@ -44,7 +62,10 @@ class FakeGraph:
 def pool(monkeypatch: pytest.MonkeyPatch) -> GraphPool:
     monkeypatch.setattr(torch.cuda, "CUDAGraph", FakeGraph)
     monkeypatch.setattr(torch.cuda, "Stream", lambda _: object())
+    monkeypatch.setattr(torch.cuda, "default_generators", (FakeGenerator("training"),))
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda _: torch.zeros(1))
     monkeypatch.setattr(cuda_graph, "switch_stream", lambda _: nullcontext())
+    drawn_from.clear()
     return GraphPool(torch.device("cpu"))
 
 
@@ -87,3 +108,25 @@ def test_a_graph_that_could_not_be_captured_is_never_freed(
     gc.collect()
     assert alive() is not None
     assert gc.isenabled()
+
+
+def test_the_error_of_a_capture_is_seen_even_if_it_cannot_end(
+    pool: GraphPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture_one(pool)
+    monkeypatch.setattr(FakeGraph, "fails_at", "end")
+    with pytest.raises(KeyboardInterrupt), capture(FakeGraph(), pool):  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("fails_at", ["", "begin", "end"])
+def test_captured_evaluations_leave_the_generator_to_training(
+    pool: GraphPool, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    """A capture resets the offset of the generator, and one that fails spoils it."""
+    monkeypatch.setattr(FakeGraph, "fails_at", fails_at)
+    with pytest.raises(CudaGraphError) if fails_at else nullcontext():
+        CudaGraph(lambda: torch.zeros(1), torch.nn.Linear(1, 1), pool)
+    assert drawn_from
+    assert "training" not in drawn_from
+    assert torch.cuda.default_generators[0].state == "training"  # type: ignore[attr-defined]

@@ -67,21 +67,29 @@ def test_together_is_the_same_as_alone(device: str, strategy: str, tmp_path: Pat
     assert pieces[0] == pieces[1]
 
 
+@pytest.mark.parametrize(
+    ("device", "width", "iterations"), [("cpu", 32, 6), pytest.param("cuda", 8192, 80, marks=CUDA)]
+)
 def test_random_numbers_are_those_of_a_run_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, width: int, iterations: int
 ) -> None:
-    """A model that draws from PyTorch's global generator in every step: dropout."""
+    """A model that draws from PyTorch's global generator in every step: dropout.
+
+    On a GPU it is so large that its steps are still at work when it is another run's turn.
+    """
     (tmp_path / "dropping.py").write_text(
         "from torch import nn\n"
         "def make(shape, outputs, **options):\n"
-        "    body = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Dropout(0.5))\n"
-        "    return nn.Sequential(body, nn.Linear(32, outputs))\n"
+        f"    body = [nn.Flatten(), nn.Linear(64, {width}), nn.ReLU(), nn.Dropout(0.5)]\n"
+        f"    body += [nn.Linear({width}, {width}), nn.ReLU(), nn.Dropout(0.5)]\n"
+        f"    return nn.Sequential(nn.Sequential(*body), nn.Linear({width}, outputs))\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(together, "STEPS", 3)
+    monkeypatch.setattr(together, "STEPS", 3 if device == "cpu" else 32)
+    given: dict[str, Any] = {"model": "dropping:make", "settings": {}, "iterations": iterations}
     pieces = []
     for execute in (run_serially, run_together):
-        jobs = make_jobs(tmp_path / execute.__name__, "naive", model="dropping:make", settings={})
+        jobs = make_jobs(tmp_path / execute.__name__, "naive", device=device, **given)
         execute(jobs, ignore)
         pieces.append(results(jobs))
     assert pieces[0] == pieces[1]
@@ -123,6 +131,18 @@ def fail_at(seed: int, error: Exception, monkeypatch: pytest.MonkeyPatch) -> lis
 
     monkeypatch.setattr(single_run, "build_learner", build)
     return started
+
+
+def test_of_many_runs_only_some_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(together, "MAX_RUNS", 2)
+    monkeypatch.setattr(together, "STEPS", 3)
+    ends: list[tuple[int, str]] = []
+    jobs = make_jobs(tmp_path, "naive", seeds=5)
+    run_together(jobs, lambda job, event: ends.append((job.config.seed, type(event).__name__)))
+    assert [seed for seed, event in ends if event == "ExitEvent"] == [0, 1, 2, 3, 4]
+    assert ends.index((2, "ProgressEvent")) > ends.index((1, "ExitEvent"))
+    assert ends.index((1, "ProgressEvent")) < ends.index((0, "ExitEvent"))
+    assert all((job.folder / "done.json").exists() for job in jobs)
 
 
 def test_a_run_that_fails_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

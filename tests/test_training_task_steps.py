@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 
 from perdure import training
+from perdure.evaluation.engine.cuda_graph import GraphPool
 from perdure.training import make_config, single_run, step_graph
+from perdure.training.setup import build_learner, load_scenario, prepare_scenario
 
 from .test_training_resume import Stopped, stops_after
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    import numpy as np
 
     from perdure.training import RunConfig
     from perdure.training.step_graph import StepGraphs
@@ -144,3 +146,40 @@ def test_other_seeds_get_their_turn(options: dict[str, Any], tmp_path: Path) -> 
 def test_a_schedule_by_time_decides_after_every_step(tmp_path: Path, queued: list[int]) -> None:
     training.run(config(every="50%"), tmp_path)
     assert set(queued) == {1}
+
+
+def test_after_a_failed_capture_no_graph_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random numbers come from another generator then, which earlier graphs do not know."""
+
+    class Captured:
+        def __init__(self, size: int, pool: GraphPool) -> None:
+            self._size = size
+
+        def capture(self, take_step: object) -> None:
+            if self._size == 4:
+                raise RuntimeError("out of memory")
+
+        def queue(self, rows: np.ndarray) -> None: ...
+
+        def replay(self) -> None: ...
+
+        def losses(self, count: int) -> torch.Tensor:
+            return torch.zeros(count)
+
+    monkeypatch.setattr(step_graph, "CapturedStep", Captured)
+    monkeypatch.setattr(step_graph, "switch_stream", lambda _: nullcontext())
+    monkeypatch.setattr(step_graph, "release_generator", lambda _: None)
+    monkeypatch.setattr(GraphPool, "stream", None)
+    plan = config("naive")
+    strategy, _ = build_learner(plan, prepare_scenario(plan, load_scenario(plan)))
+    strategy.model.open(0, [0, 1])
+    graphs = step_graph.StepGraphs(strategy, pool=GraphPool(torch.device("cpu")))
+    long, short = [np.arange(8)], [np.arange(4)]
+    for _ in range(2):
+        graphs.step(long, 0, None)
+    assert graphs.find(long, 0) is not None
+    graphs.step(short, 0, None)
+    with pytest.warns(UserWarning, match="not captured in a CUDA graph: out of memory"):
+        graphs.step(short, 0, None)
+    assert graphs.find(long, 0) is None
+    assert not graphs.replayed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from contextlib import nullcontext, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from .jobs import perform_stepwise, warnings_as_notes
 from .serial import run_serially
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from .events import OnEvent, RunEvent
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_together", "suits_together"]
 
+MAX_RUNS = 8  # in turns: PyTorch has 32 streams, a run uses three, and more runs gain nothing
 STEPS = 64  # of one run before it is the next one's turn; the GPU works on them meanwhile
 
 
@@ -52,9 +53,14 @@ def run_together(jobs: Sequence[Job], on_event: OnEvent) -> None:
     would have alone. If the memory of the GPU does not hold all runs, some resume after the others.
 
     Args:
-        jobs: The runs.
+        jobs: The runs; of many, some follow the others.
         on_event: Called with every event of every job.
     """
+    for first in range(0, len(jobs), MAX_RUNS):
+        _run_in_turns(jobs[first : first + MAX_RUNS], on_event)
+
+
+def _run_in_turns(jobs: Sequence[Job], on_event: OnEvent) -> None:
     from ..training.single_run import deterministic_cudnn
 
     runs: deque[_SteppedRun] = deque()
@@ -109,25 +115,43 @@ class _SteppedRun:
 
         self.job, self._random_states = job, RandomStates()
         self._steps = perform_stepwise(job, partial(on_event, job), together=together)
-        on_cuda = job.config.device.startswith("cuda")
-        self._stream = torch.cuda.Stream(job.config.device) if on_cuda else None
+        self._device = torch.device(job.config.device)
+        self._stream: torch.cuda.Stream | None = None
+        self._generator: torch.Generator | None = None
+        if self._device.type == "cuda":
+            self._stream = torch.cuda.Stream(self._device)
 
     def take_steps(self) -> int | None:
         """Take some steps; return the exit code once the run has ended."""
-        import torch
-
-        self._random_states.restore()
-        try:
-            with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
-                taken = 0
+        with self._turn():
+            taken = 0
+            try:
                 while taken < STEPS:
                     taken += next(self._steps)
-        except StopIteration as end:
-            code: int = end.value
-            return code
-        finally:
-            self._random_states = type(self._random_states)()
+            except StopIteration as end:
+                code: int = end.value
+                return code
         return None
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Continue with the random numbers of this run, on its stream."""
+        import torch
+
+        from ..evaluation.engine.cuda_graph import switch_generator
+
+        with ExitStack() as stack:
+            generator = None
+            if self._stream is not None:
+                stack.enter_context(torch.cuda.stream(self._stream))
+                generator = stack.enter_context(switch_generator(self._device, self._generator))
+            self._random_states.restore()
+            try:
+                yield
+            finally:
+                self._random_states = type(self._random_states)()
+                if generator is not None:
+                    self._generator = generator.graphsafe_get_state()
 
     def close(self) -> None:
         """Leave the run where it is: its record is complete up to there."""

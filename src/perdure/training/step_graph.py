@@ -148,6 +148,7 @@ class StepGraphs:
             captured.capture(lambda chosen: self._take_step(chosen, sizes, task))
         except RuntimeError as error:
             self._pool = None
+            self._captured.clear()
             release_generator(pool.device)
             reason = str(error).splitlines()[0]
             message = f"training steps are not captured in a CUDA graph: {reason}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import gc
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from ..state.preserve import preserve_state
+from ..state.preserve import pause_garbage_collection, preserve_state
 from ..state.tensors import unique_tensors
 from .result_ring import ResultRing
 
@@ -28,6 +27,7 @@ __all__ = [
     "capture",
     "differ_in_bits",
     "release_generator",
+    "switch_generator",
     "switch_stream",
 ]
 
@@ -89,12 +89,11 @@ class CudaGraph:
                     raise CudaGraphError(
                         "the forward draws random numbers or writes to its tensors"
                     )
-                with capture(self._graph, pool):
+                with switch_generator(device), capture(self._graph, pool):  # it draws nothing
                     self._values = compute()
         except CudaGraphError:
             raise
         except RuntimeError as error:
-            release_generator(device)
             raise CudaGraphError(str(error).splitlines()[0]) from error
 
     def fits(self, model: object) -> bool:
@@ -170,21 +169,20 @@ def capture(graph: torch.cuda.CUDAGraph, pool: GraphPool | None = None) -> Itera
     streams continue; and other threads (a loader that pins memory, say) with their own CUDA calls.
     No garbage is collected meanwhile: freeing another graph would end the capture.
     """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        _begin_capture(graph, None if pool is None else pool.handle())
+    with pause_garbage_collection():
         try:
-            yield
-        finally:
+            _begin_capture(graph, None if pool is None else pool.handle())
+            try:
+                yield
+            except BaseException:  # it is the one to see, an interrupt too
+                with suppress(RuntimeError):
+                    _end_capture(graph)
+                raise
             _end_capture(graph)
-    except BaseException:
-        if pool is not None:
-            pool.discard()
-        raise
-    finally:
-        if collects:
-            gc.enable()
+        except BaseException:
+            if pool is not None:
+                pool.discard()
+            raise
 
 
 def _begin_capture(graph: torch.cuda.CUDAGraph, handle: Any) -> None:
@@ -219,8 +217,29 @@ def switch_stream(side: torch.cuda.Stream) -> Iterator[None]:
         current.wait_stream(side)
 
 
+@contextmanager
+def switch_generator(
+    device: torch.device, state: torch.Generator | None = None
+) -> Iterator[torch.Generator]:
+    """Draw the random numbers of the device from `state`, or from a copy; yield its generator.
+
+    Graphs that were captured with one state share a seed and an offset in the memory of the device:
+    they must not run at the same time, and a capture resets the offset.
+    """
+    generator = torch.cuda.default_generators[device.index or 0]
+    before = generator.graphsafe_get_state()
+    generator.graphsafe_set_state(generator.clone_state() if state is None else state)
+    try:
+        yield generator
+    finally:
+        generator.graphsafe_set_state(before)
+
+
 def release_generator(device: torch.device) -> None:
-    """Release the random generator of the device from a failed capture, or it refuses to draw."""
+    """Release the random generator of the device from a failed capture, or it refuses to draw.
+
+    Graphs that were captured with it before cannot be replayed any more.
+    """
     generator = torch.cuda.default_generators[device.index or 0]
     generator.graphsafe_set_state(generator.clone_state())
 

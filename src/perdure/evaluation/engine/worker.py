@@ -16,6 +16,7 @@ import torch
 
 from ..._display import count_of
 from ..schedules import Worker
+from ..state.preserve import pause_garbage_collection
 from ..state.tensors import unique_tensors, unshareable_kind
 from .eval_batches import EvalResult
 from .worker_process import HEADER, POLL_SECONDS, STOP, Status, serve, shared_like
@@ -274,7 +275,8 @@ class ProcessWorker:
             work = self._engine, self._model, self._batches, self._snapshots
             arguments = worker_pipe, pipe, *work, torch.get_num_threads(), os.getpid()
             self._process = context.Process(target=serve, args=arguments, daemon=True)
-            with warnings.catch_warnings():  # Python 3.12 warns of forks with threads: see serve
+            # Python 3.12 warns of forks with threads: see serve, also for the garbage.
+            with warnings.catch_warnings(), pause_garbage_collection():
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self._process.start()
         except (ValueError, OSError, AssertionError) as error:

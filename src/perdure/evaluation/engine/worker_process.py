@@ -75,6 +75,7 @@ def serve(
     ones.
     """
     gc.freeze()  # destructors of what the training process left behind are not safe to run here
+    gc.enable()
     parent_pipe.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training process handles interrupts
 

@@ -9,6 +9,7 @@ engine. tests/test_private_torch.py fails when one of them is gone.
 from __future__ import annotations
 
 import copy
+import gc
 import sys
 import threading
 import warnings
@@ -42,6 +43,7 @@ __all__ = [
     "CombinedModel",
     "ModelParts",
     "has_lazy_parameters",
+    "pause_garbage_collection",
     "preserve_rng_and_buffers",
     "preserve_state",
     "refuse_unknown_modules",
@@ -244,6 +246,18 @@ def preserve_state(model: object) -> Iterator[None]:
                 parameter.requires_grad_(flag)
             if parameter.grad is not gradient:
                 parameter.grad = gradient
+
+
+@contextmanager
+def pause_garbage_collection() -> Iterator[None]:
+    """Collect no garbage in this block; references that end still free what they refer to."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def has_lazy_parameters(model: object) -> bool:
