@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -64,8 +65,17 @@ if find_spec("torch") is None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of long modules, and begin with them: at the end no process waits for one."""
+    """Mark the tests of long modules, and begin with them: at the end no process waits for one.
+
+    Of the cases of a law marked `one_in(n)`, all but every n-th are marked slow.
+    """
+    cases: Counter[str] = Counter()
     for item in items:
+        if (mark := item.get_closest_marker("one_in")) is not None:
+            law = item.nodeid.partition("[")[0]
+            if cases[law] % mark.args[0]:
+                item.add_marker("slow")
+            cases[law] += 1
         if item.path.stem.removeprefix("test_") in LONG_MODULES:
             item.add_marker("long")
     items.sort(key=lambda item: item.get_closest_marker("long") is None)

@@ -163,6 +163,7 @@ def apart_in_figure(axes: Axes) -> tuple[set[Names], set[tuple[float, float]]]:
     return apart_by_letters(letters), unlinked  # type: ignore[return-value]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("test", "unpaired"), OPTIONS)
 def test_nothing_contradicts(seed: int, test: PairTestName, unpaired: bool, tmp_path: Path) -> None:

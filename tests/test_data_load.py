@@ -79,6 +79,7 @@ def test_normalisation_of_digits_is_that_of_its_training_images() -> None:
     assert DATASETS["digits"].std == pytest.approx([x.std()], abs=5e-5)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PACKS)
 def test_a_real_pack_is_what_pillow_reads(
     name: str, shared_cache: Path, monkeypatch: pytest.MonkeyPatch

@@ -66,6 +66,7 @@ def threads_seen(_: Any, x: Tensor, __: Tensor) -> Tensor:
     return torch.full((len(x),), float(torch.get_num_threads()))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("score", "queue"), [(None, 1), (slow, 3), (loss, 2), (threads_seen, 2)])
 def test_a_worker_records_the_same_bits_at_equal_threads(

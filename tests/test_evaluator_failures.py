@@ -97,6 +97,7 @@ class Forgiving:
             assert any(self._flush() for _ in range(5))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("queue", "audit"), [(1, 100), (4, 100), (4, 2)])
 @pytest.mark.parametrize("pace", [advance, stroll])
 @pytest.mark.parametrize("score", [refuses, not_finite])

@@ -256,6 +256,7 @@ def kill_worker(
     return steps, f"{len(rows(whole.bytes('points.csv')))} lines, all; {after[len(notes)]}"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("number", range(5))
 def test_a_killed_trainer_loses_nothing(
     server: Server, whole: Whole, tmp_path: Path, number: int

@@ -43,6 +43,7 @@ TRIED = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("model", "setting"), dict.fromkeys(TRIED))
 def test_training_is_untouched(model: str, setting: str) -> None:
     found = watched(MODELS[model], SETTINGS[setting], train_data=ROWS)
@@ -194,6 +195,7 @@ def in_place(model: nn.Module, backend: Any) -> nn.Module:
     return model
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # dynamo looks at it
 @pytest.mark.parametrize(
     "setting", ["no meter", "every step", "half precision", "worker, one slot"]

@@ -15,6 +15,7 @@ from .evaluator_layers import LAYERS, pictures, shipped
 from .evaluator_loops import ROWS, changed, train, watched
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore:Lazy modules are a new feature")
 @pytest.mark.parametrize("name", LAYERS)
 def test_training_is_untouched(name: str) -> None:

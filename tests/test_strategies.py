@@ -54,6 +54,7 @@ def network(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("setting", ["class", "task", "domain"])
 @pytest.mark.parametrize("name", LEARN)
 def test_each_task_is_learned(name: str, setting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,6 +73,7 @@ def test_each_task_is_learned(name: str, setting: Any, monkeypatch: pytest.Monke
     assert min(reached) > (0.9 if name in FROZEN else 0.95), reached
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ALL)
 def test_one_seed_gives_one_result(name: str, network: dict[str, Any]) -> None:
     one = everything(done(name, blobs(), seed=3, **network))
@@ -137,6 +139,7 @@ def test_what_is_stored_is_row_numbers_that_were_seen(
     assert all(tuple(array.shape[1:]) not in images for array in held)  # no image is kept
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", TESTED)
 @pytest.mark.parametrize(("every", "network"), [(3, PLAIN), (1, NORMAL)], indirect=["network"])
 def test_testing_leaves_no_trace(name: str, every: int, network: Any, tmp_path: Path) -> None:
@@ -196,6 +199,7 @@ def test_watching_the_terms_changes_no_bit(name: str, network: dict[str, Any]) -
     assert differing(alone, everything(strategy)) == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", TESTED)
 def test_which_rows_come_depends_on_the_seed_alone(name: str) -> None:
     """Not on the network, the optimizer, PyTorch's generators, nor on who tests."""
@@ -250,6 +254,7 @@ def test_new_rows_are_those_of_naive(name: str) -> None:
     assert all(found[1][phase] == steps for phase, steps in found[0].items())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("setting", ["class", "task", "domain"])
 @pytest.mark.parametrize("mask", [False, True])
 @pytest.mark.parametrize("name", ALL)

@@ -101,6 +101,7 @@ def whole_of(
     return wholes[name, case]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "case"),
     [

@@ -117,6 +117,7 @@ def test_a_scenario_that_names_no_data_resumes(tmp_path: Path) -> None:
     assert points[0] == points[1]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ALL)
 def test_every_strategy_goes_on_with_its_record(name: str, tmp_path: Path) -> None:
     """Stopped in the middle of each task and at an end; costs too are those of one run."""
