@@ -15,6 +15,18 @@ class Chart:
 
     def __init__(self, page: Page, id_: str) -> None:
         self.page, self.id = page, id_
+        self._await_mouse()
+
+    def _await_mouse(self) -> None:
+        """Wait until the mouse is where it is moved to: on a new page it may still be at (0, 0)."""
+        for _ in range(200):
+            self.page.mouse.move(*self.pixel(0.5, 0.5))
+            if self.page.locator(f"#{self.id}:hover").count():
+                break
+            self.page.wait_for_timeout(20)
+        else:
+            raise AssertionError("the mouse does not reach the chart")
+        self.page.mouse.move(1, 1)
 
     def find(self, css: str) -> Locator:
         return self.page.locator(f"#{self.id} {css}")
