@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from perdure.execution import Job
     from perdure.execution.events import OnEvent
 
+# An interrupt may come while Python reads a file to import it, which then nobody closes.
+UNTIL_INTERRUPTED = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error,ignore::ResourceWarning"}
 PATIENCE = 600.0  # seconds: a busy machine is slow, and only a fault waits so long
 SMALL = ("--epochs", "1", "--every", "10", "--set", "hidden=16")
 _FOLDER = TemporaryDirectory(prefix="perdure-tests-")  # of decoded packs, shared by all tests
@@ -154,7 +156,7 @@ class Command:
         self.process = subprocess.Popen(
             [*installed(), *words, *map(str, arguments)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, start_new_session=True,
-            env=environment() | {"OMP_NUM_THREADS": "1"} | variables,
+            env=environment() | UNTIL_INTERRUPTED | variables,
         )  # fmt: skip
         self._known: set[int] = set()
 

@@ -151,9 +151,11 @@ def test_an_interrupt_names_every_run_that_has_begun(
     says(first, "resumes 1 from the last checkpoint and starts the rest from scratch")
     assert shlex.split(folders) == [str(job.folder) for job in waiting]
     (waiting[1].folder / "checkpoint").mkdir()
-    says(interrupt(), "The same command resumes them from their last checkpoints")
+    says(interrupt(), "The same command resumes from the last checkpoint")
     waiting[1].code = 0
-    says(interrupt(), "1 of 2 runs finished. The same command resumes the others")
+    says(interrupt(), "1 of 2 runs finished. The same command resumes the other from the last")
+    (waiting[0].folder / "checkpoint").rmdir()
+    says(interrupt(), "1 of 2 runs finished. The same command starts the other from scratch")
 
 
 def test_fewer_and_more_seeds_use_what_is_there(three: tuple[Path, str], tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import re
 import shlex
 from collections import defaultdict
 from html import unescape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -25,6 +26,8 @@ from perdure.report.page.narrative import describe_stability_gap, diagnose, inte
 from perdure.report.page.plot_data import make_curve_data
 from perdure.report.page.sections import render_formula
 from perdure.report.page.summaries import MethodSummary, make_command
+from perdure.scenarios import SCENARIOS
+from perdure.training import make_config
 
 from .cli_helpers import run, write
 from .report_helpers import plotted, store
@@ -316,13 +319,17 @@ def test_matrices_are_explained_in_light_and_dark(tmp_path: Path) -> None:
     assert "darker" not in text.partition("<main")[2].partition("<script")[0]
 
 
-def test_the_command_gives_the_same_run() -> None:
-    folder = next(store().glob("split-digits-gem-s1-*"))
-    said = json.loads((folder / "run.json").read_text())["config"]
-    command = make_command(said, [1])
+@pytest.mark.parametrize(
+    ("scenario", "options"),
+    [*((scenario, {}) for scenario in SCENARIOS), ("split-digits", {"settings": {"hidden": 50}}),
+     ("split-digits", {"settings": {"hidden": [50, 20]}, "setting": "task", "every": "10%"})],
+)  # fmt: skip
+def test_the_command_gives_the_same_run(scenario: str, options: dict[str, Any]) -> None:
+    config = make_config(scenario, "replay", seed=1, **options)
+    command = make_command(msgspec.to_builtins(config), [1])
     assert command is not None
     answer = run(*shlex.split(command)[1:], "--dry-run", "--format", "json")
-    assert json.loads(answer.out)[0]["folder"].endswith(folder.name)
+    assert json.loads(answer.out)[0]["folder"].endswith(config.folder)
 
 
 def test_names_from_files_run_nothing(tmp_path: Path) -> None:

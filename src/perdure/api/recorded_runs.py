@@ -124,15 +124,16 @@ def note_interrupt(jobs: Sequence[Job]) -> list[str]:
     left = [job for job in jobs if job.code != 0]
     resumable = sum(RunFolder(job.folder).checkpoint_path.exists() for job in left)
     done = f"{len(jobs) - len(left)} of {count_of(len(jobs), 'run')} finished"
+    which = "the other " if len(left) == 1 else "the others "
+    which *= len(left) < len(jobs)
     if not left:
         rest = "prints their metrics"
     elif resumable == len(left):
-        which = "them" if len(left) == len(jobs) else "the others"
-        rest = f"resumes {which} from their last checkpoints"
+        rest = f"resumes {which}from the last checkpoint"
     elif resumable:
         rest = f"resumes {resumable} from the last checkpoint and starts the rest from scratch"
     else:
-        rest = "starts from scratch: there is no checkpoint yet"
+        rest = f"starts {which}from scratch: there is no checkpoint yet"
     notes = [f"interrupted; {done}. The same command {rest}"]
     if recorded := [str(job.folder) for job in left if _has_points(job.folder)]:
         notes.append(f"what was recorded so far: perdure score {shlex.join(recorded)}")

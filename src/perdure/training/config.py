@@ -6,12 +6,13 @@ import hashlib
 import inspect
 import typing
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import msgspec
 
 from .._suggestions import suggest_names
 from ..data.own import ReadOptions
+from ..models.registry import check_integers
 from ..record import InputError
 from ..record.group_names import name_replicate
 from ..scenarios import SCENARIOS, find_scenario, locate_own
@@ -253,7 +254,12 @@ def _resolve_settings(
         index = next((k for k, owner in enumerate(owners) if name in owner.known), None)
         if index is None:
             raise _unknown_setting(name, owners)
-        resolved[index][name] = parse_value(name, value, owners[index].known[name].types)
+        known = owners[index].known[name]
+        if isinstance(known.default, list | tuple):  # 400,400 makes the config of [400, 400]
+            sizes = cast("int | str | Sequence[int]", value)
+            resolved[index][name] = list(check_integers(name, sizes))
+        else:
+            resolved[index][name] = parse_value(name, value, known.types)
     for name, value in (item for values in resolved for item in values.items()):
         if value is inspect.Parameter.empty:
             raise InputError(f"{name} has no default; set it with `settings={{'{name}': …}}`")
