@@ -149,7 +149,7 @@ def test_headline_and_words_of_a_matrix(tmp_path: Path) -> None:
         (0.92, 0.05, 0.97, "beneficial transfer"),
         (0.95, 0.001, 0.95, "a good continual learner"),
         (0.95, -0.1, 0.86, "some forgetting"),
-        (0.6, -0.4, 0.3, "forgetting, and poor learning"),
+        (0.6, -0.4, 0.3, "severe forgetting, and learns less than it could"),
     ],
 )
 def test_the_table_of_the_tutorial(learned: float, bwt: float, acc: float, name: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Required
 
 import numpy as np
 
+from ..._display import count_of
 from ...metrics.functional.common import fill_triangle, is_triangle
 from ..io.files import InputError
 from ..points import MatrixFields
@@ -135,10 +136,11 @@ def to_array(values: object, source: str) -> NDArray[np.float64]:
     lengths = set(sizes)
     if len(lengths) > 1:
         at = next(k for k, size in enumerate(sizes) if size != sizes[0])
-        got = f"{sizes[at]} entries" if sizes[at] >= 0 else f"{values[at]!r:.40}"
-        expected = f"{sizes[0]} entries as in row 0" if sizes[0] >= 0 else "a number as in row 0"
+        got = count_of(sizes[at], "number") if sizes[at] >= 0 else f"{values[at]!r:.40}"
+        expected = count_of(sizes[0], "number") if sizes[0] >= 0 else "a number"
         raise InputError(
-            f"{source} row {at}: {got}, expected {expected} (null for what was not measured)"
+            f"{source} row {at}: {got}, expected {expected} as in row 0 (null, in Python None, for "
+            "what was not measured)"
         )
     entries = [
         entry for row in values for entry in (row if isinstance(row, list | tuple) else [row])

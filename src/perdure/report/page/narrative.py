@@ -136,7 +136,7 @@ def _name_diagnosis(learned: float, bwt: float, acc: float) -> str:
         return "a good continual learner"
     if bwt <= SEVERE and acc < HIGH_FINAL:
         poor = learned < HIGH_LEARNING
-        return "forgetting, and poor learning" if poor else "severe forgetting"
+        return "severe forgetting, and learns less than it could" if poor else "severe forgetting"
     if learned < HIGH_LEARNING and abs(bwt) <= ABOUT_ZERO:
         poor = acc < HIGH_FINAL
         return "poor learning" if poor else "retains what it learns, but learns less than it could"
