@@ -303,9 +303,10 @@ def test_a_deleted_store_leaves_an_empty_list(tmp_path: Path) -> None:
         run.parent.rmdir()
         viewer = Events(live.port)
         viewer.until("hello")
-        if live.rows():
-            assert viewer.until("rows")["gone"] == ["one"]
-        assert live.rows() == {}
+        gone: list[str] = []
+        while live.rows():  # a scan may come between two files: the run has changed, then it is gone
+            gone += viewer.until("rows")["gone"]
+        assert gone in ([], ["one"])
         make_run(tmp_path / "store" / "two")
         while "two" not in live.rows():
             viewer.until("rows")
