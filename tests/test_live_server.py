@@ -304,7 +304,7 @@ def test_a_deleted_store_leaves_an_empty_list(tmp_path: Path) -> None:
         viewer = Events(live.port)
         viewer.until("hello")
         gone: list[str] = []
-        while live.rows():  # a scan may come between two files: the run has changed, then it is gone
+        while live.rows():  # a scan between two files finds that the run has changed
             gone += viewer.until("rows")["gone"]
         assert gone in ([], ["one"])
         make_run(tmp_path / "store" / "two")
