@@ -15,11 +15,9 @@ demo: .venv/train
 	@echo "To call the command: $(BIN)/perdure --help, or 'source $(BIN)/activate' and then 'perdure --help'."
 
 # Two processes with one thread each, which take whole files, so that neither waits long for the
-# other. What fails is tried once more, alone: on a busy machine, browsers and processes may be late.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
+# other.
 test: check
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder || { test $$? -eq 1 && \
-		echo "trying what failed once more, alone" && $(PYTEST) --last-failed --last-failed-no-failures none; }
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
 # Two minutes on two cores, to run while working; `make test` decides.
 test-quick: .venv/dev

@@ -28,7 +28,7 @@ def found_nothing(inputs: int, seed: int) -> None:
 
 
 def test_no_traceback_no_wait_and_no_gigabyte() -> None:
-    found_nothing(100, seed=0)
+    found_nothing(200, seed=0)
 
 
 @pytest.mark.slow
