@@ -26,7 +26,7 @@ GIB = 1 << 30
 LOSSES = table(rows=[[f"{9 * cell:.10g}" for cell in row] for row in R])
 
 BAD_FILES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
-    "ragged_short": (".9,.1\n.5\n", ("line 2", "1 entries", "expected 2")),
+    "ragged_short": (".9,.1\n.5\n", ("line 2", "1 entry", "expected 2")),
     "ragged_long": (".9,.1\n.5,.8\n.1,.2,.3\n", ("line 3", "3 entries", "expected 2")),
     "ragged_after_comment": ("# x\n\n.9 .1\n.5 .8 .7\n", ("line 4", "3", "expected 2")),
     "ragged_json": ("[[0.9, 0.1], [0.5]]", ("row 1", "1", "expected 2")),

@@ -221,7 +221,7 @@ def test_half_widths_are_those_of_the_intervals_from_hits() -> None:
         ({"iterations": 2.5, "tasks": 2, "n": 1, "every": 1}, "'float' object is not iterable"),
         ({"iterations": [5, True], "n": 1, "every": 1}, "iterations is True"),
         ({"iterations": 5, "n": 1, "every": 1}, "expected `tasks=` with it"),
-        ({"iterations": [5], "tasks": 2, "n": 1, "every": 1}, "has 1 entries, expected 2"),
+        ({"iterations": [5], "tasks": 2, "n": 1, "every": 1}, "has length 1, expected 2"),
         ({"iterations": [], "n": 1, "every": 1}, "number of tasks is 0"),
         ({"iterations": 5, "tasks": 10**7, "n": 1, "every": 1}, "tasks is 10000000, expected at"),
         ({"iterations": 5, "tasks": 2, "n": 10**12, "every": 1}, "n is 10+, expected at most"),

@@ -87,10 +87,13 @@ def count_of(number: int, noun: str) -> str:
     """Return a number with its noun.
 
     Example:
-        >>> count_of(1, "task"), count_of(3, "task"), count_of(2, "batch")
-        ('1 task', '3 tasks', '2 batches')
+        >>> count_of(1, "task"), count_of(3, "task"), count_of(2, "batch"), count_of(2, "entry")
+        ('1 task', '3 tasks', '2 batches', '2 entries')
     """
-    plural = f"{noun}es" if noun.endswith(("s", "tch")) else f"{noun}s"
+    if noun.endswith("try"):
+        plural = f"{noun[:-1]}ies"
+    else:
+        plural = f"{noun}es" if noun.endswith(("s", "tch")) else f"{noun}s"
     return f"{number} {noun if number == 1 else plural}"
 
 

@@ -169,7 +169,7 @@ def task_lengths(iterations: int | Sequence[int], tasks: int | None) -> tuple[in
         lengths = list(iterations)
         if tasks not in (None, len(lengths)):
             raise ValueError(
-                f"iterations has {len(lengths)} entries, expected {tasks}: one per task"
+                f"iterations has length {len(lengths)}, expected {tasks}: one entry per task"
             )
         check_count("number of tasks", len(lengths), MAX_PLANNED_TASKS)
     return tuple(check_count("iterations", count) for count in lengths)

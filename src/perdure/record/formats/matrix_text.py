@@ -52,7 +52,7 @@ def parse_table(text: str, source: str) -> MatrixEntry:
     for line, row in rows:
         if len(row) != width:
             raise InputError(
-                f"{source} line {line}: {len(row)} entries, expected {width} as in line "
+                f"{source} line {line}: {count_of(len(row), 'entry')}, expected {width} as in line "
                 f"{rows[0][0]} (leave blank what was not measured)"
             )
     header = _find_header(rows)
