@@ -7,7 +7,7 @@ set -eu
 store=${1:-runs/m2i}
 narrow="--image-size 16 --epochs 3 --set width=.125 --set lr=.01"
 [ "${2:-}" != --device ] || narrow="--device $3"
-for setting in class task; do
+for setting in class domain task; do
   for scenario in m2i i2m; do
     for strategy in naive replay ewc si mas lwf cwr-star gdumb agem cumulative gem; do
       echo "run $scenario $strategy --setting $setting $([ $setting = class ] || echo --unseen) $narrow"

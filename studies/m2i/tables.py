@@ -10,6 +10,7 @@ out: studies/gpu.py compares them. Keep runs with other epochs in a store of the
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -65,7 +66,7 @@ def add_results(name: str, store: Path) -> None:
 
 
 def main() -> None:
-    """Print a table per scenario and setting."""
+    """Print a table per scenario and setting, and how ACC correlates with the paper's."""
     results: dict[str, Results] = {}
     for argument in sys.argv[1:]:
         name, _, store = argument.partition("=")
@@ -84,13 +85,20 @@ def main() -> None:
             print(f"\n## {scenario.upper()}, {setting}-incremental\n")
             print(f"| strategy | {' | '.join(header)} |")
             print(f"|---|{'---:|' * len(header)}")
+            accuracies = defaultdict[str, list[tuple[float, float]]](list)  # the paper's and ours
             for strategy in STRATEGIES:
                 paper = published[scenario, PRINTED[setting], strategy]
                 cells = [shorten(paper.mean_and_sd(id_)[0]) for id_ in printed]
-                for measured in results.values():
+                for name, measured in results.items():
                     row = measured.get(f"{scenario} {setting} {strategy}", {})
                     cells += [shorten(row[id_]) if id_ in row else "" for id_ in ids]
+                    if row:
+                        pair = paper.mean_and_sd("acc.lower")[0], row["acc.lower"]
+                        accuracies[name].append(pair)
                 print(f"| {strategy} | {' | '.join(cells)} |")
+            for name, pairs in accuracies.items():
+                r = shorten(statistics.correlation(*zip(*pairs, strict=True)))
+                print(f"\nCorrelation with the paper's ACC, {name}, {len(pairs)} strategies: {r}")
 
 
 def shorten(value: float) -> str:
