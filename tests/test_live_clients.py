@@ -101,7 +101,8 @@ def test_who_reads_slowly_gets_everything(tmp_path: Path, monkeypatch: pytest.Mo
         with clients(live, 1, asking(BIG)) as (line,):
             found, begin = b"", time.monotonic()
             while len(found) < len(whole):
-                if time.monotonic() - begin < 2.5:  # longer than anybody may be silent
+                # Evenly over 2.5 s, which is longer than anybody may be silent.
+                if time.monotonic() - begin < 2.5 * len(found) / len(whole):
                     time.sleep(0.01)
                 part = line.recv(1 << 16)
                 assert part
