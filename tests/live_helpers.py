@@ -10,7 +10,9 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from perdure.report.live import LiveServer, open_port
+import pytest
+
+from perdure.report.live import LiveServer, open_port, run_entry, store_watcher
 from perdure.report.live.broadcaster import CurvePoints, NewPoints
 
 if TYPE_CHECKING:
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
 
 HEADER = "step,trained,tested,kind,score,n\n"
 SMALL = HEADER + "1,a,a,probe,0.5,10\n2,a,a,probe,0.9,10\n3,b,a,probe,0.3,10\n3,b,b,probe,0.6,10\n"
+
+
+@pytest.fixture
+def patient_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every poll read all that is new: on a busy machine any read may take long."""
+    monkeypatch.setattr(run_entry, "SLOW_READ", float("inf"))
+    monkeypatch.setattr(store_watcher, "READ_SECONDS", float("inf"))
 
 
 def make_run(folder: Path, points: str = SMALL, *, done: bool = True, **described: Any) -> Path:

@@ -17,11 +17,14 @@ from perdure.report.live import server as server_module
 from perdure.report.live.curves import RunCurves, find_new_points, make_run_curves
 from perdure.report.live.store_watcher import StoreWatcher
 
-from .live_helpers import HEADER, SMALL, Events, append, make_run, serving
+from .live_helpers import HEADER, SMALL, Events, append, make_run, patient_reader, serving
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+__all__ = ["patient_reader"]  # a fixture
+
+pytestmark = pytest.mark.usefixtures("patient_reader")
 WORD = "a-word-that-is-long"
 
 
