@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perdure.report.live import LiveServer, open_port, run_entry, store_watcher
-from perdure.report.live.broadcaster import CurvePoints, NewPoints
+from perdure.report.live.broadcaster import KEEPALIVE_SECONDS, CurvePoints, NewPoints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 HEADER = "step,trained,tested,kind,score,n\n"
+PATIENCE = 120.0  # seconds: a busy machine is slow, and only a fault waits so long
 SMALL = HEADER + "1,a,a,probe,0.5,10\n2,a,a,probe,0.9,10\n3,b,a,probe,0.3,10\n3,b,b,probe,0.6,10\n"
 
 
@@ -62,7 +63,7 @@ class Live:
         self, path: str, method: str = "GET", **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
         """Return status, headers and body."""
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             line.request(method, path, headers=named)
@@ -79,7 +80,7 @@ class Live:
 
     def raw(self, data: bytes) -> bytes:
         """Send bytes as they are, and return the answer up to the end of the connection."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as line:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as line:
             parts = []
             with suppress(ConnectionError):
                 line.sendall(data)
@@ -95,18 +96,19 @@ class Events:
     """One who listens: `until` reads events up to one that fits."""
 
     def __init__(self, port: int, query: str = "") -> None:
-        self._line = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self._line = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
         self._line.sendall(f"GET /events?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         self._file = self._line.makefile("rb")
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        kind = ""
+        kind, comments = "", 0
         for line in self._file:
             if line.startswith(b"event: "):
                 kind = line[7:].decode().strip()
             elif line.startswith(b"data: "):
                 yield kind, json.loads(line[6:])
-            assert not line.startswith(b":"), "nothing was said for long"
+            comments += line.startswith(b":")
+            assert comments * KEEPALIVE_SECONDS < PATIENCE, "nothing was said for long"
 
     def until(self, wanted: str) -> Any:
         for kind, said in self:
@@ -134,6 +136,6 @@ def serving(
         yield Live(server)
     finally:
         server.end()
-        thread.join(30)
+        thread.join(PATIENCE)
         opened.close()
         assert not thread.is_alive()
