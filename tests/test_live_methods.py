@@ -62,8 +62,8 @@ def live(store: Path) -> Iterator[Live]:
 
 
 def opened(visit: Visit, live: Live, *runs: str) -> Page:
-    visit.page.set_default_timeout(15_000)
     visit.page.goto(f"{live.address}#{'&'.join(f'run={run}' for run in runs)}")
+    visit.page.locator("#runs .run").first.wait_for()  # the list may come after the curves
     visit.page.locator("#chart .curve").first.wait_for(state="attached")
     visit.page.wait_for_function(
         "() => [...document.querySelectorAll('.run .acc')].every((acc) => acc.textContent)"

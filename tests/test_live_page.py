@@ -71,6 +71,7 @@ def named(live: Live, strategy: str) -> list[str]:
 def opened(visit: Visit, live: Live, *runs: str) -> Page:
     fragment = "&".join(f"run={run}" for run in runs)
     visit.page.goto(f"{live.address}#{fragment}")
+    visit.page.locator("#runs .run").first.wait_for()  # the list may come after the curves
     visit.page.locator(CURVES).first.wait_for(state="attached")
     return visit.page
 
