@@ -316,8 +316,12 @@ def test_an_interrupt_leaves_a_whole_record(
     server: Server, whole: Whole, tmp_path: Path, where: str, step: int
 ) -> None:
     """Control-C reaches the worker as well; what was to be tested by then is recorded."""
-    trainer = server.start(tmp_path / "home", where)
-    trainer.wait_for((f"step {step}", 0.001))
+    # At the step it waits for us: on a busy machine it might be done before we see that it came.
+    trainer = server.start(tmp_path / "home", where, then=f"step {step}")
+    trainer.wait_for((f"step {step}", 0.0))
+    until(lambda: is_stopped(trainer.pid), "it does not stop")
+    os.kill(trainer.pid, signal.SIGCONT)
+    time.sleep(0.001)
     os.killpg(trainer.pid, signal.SIGINT)
     assert trainer.wait() == -signal.SIGINT
     assert "KeyboardInterrupt" in trainer.errors()

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import perdure
+from perdure.evaluation.engine.engine import Engine
 from perdure.record import RecordError, open_run, per_example_writer, read_input, replace_file
 
 from .cli_helpers import run, scored
@@ -387,6 +388,44 @@ def test_a_worker_that_is_interrupted_anywhere_lets_go(
         )
         if not at:
             break
+    else:
+        pytest.fail("more lines than were expected")
+
+
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_interrupt_while_results_are_recorded_leaves_no_gap(
+    tmp_path: Path, reference: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, stride: int
+) -> None:
+    """Later results may be waiting, as those of a worker or a GPU: they are recorded at the end."""
+    collect_all: Any = Engine.collect_here
+
+    def collect_late(engine: Any, *, wait: bool = False) -> Any:
+        if wait:
+            return collect_all(engine, wait=True)
+        return [engine._completed.popleft()] if len(engine._completed) > 2 else []
+
+    monkeypatch.setattr(Engine, "collect_here", collect_late)
+    files = "tracker.py", "recorder.py", "engine.py", "writer.py"
+    for number in range(0, 1000, stride):
+        folder = tmp_path / str(number)
+        loop = watched(folder, data())
+        loop.learned = "a"
+        with (
+            suppress(KeyboardInterrupt),
+            loop.evaluator.task("a", loop.model, train_data=EXAMPLES),
+        ):
+            loop.step()
+            loop.step()
+            with Interrupt(number, *files) as at:
+                loop.step()
+                loop.step()
+            if not at:
+                break
+            raise KeyboardInterrupt
+        loop.evaluator.close(finished=False)
+        for name, content in growing(folder).items():
+            assert reference[name].startswith(content), (at, name)
+        assert len([row for row in lines(folder) if row[3] == "probe"]) >= 2, at
     else:
         pytest.fail("more lines than were expected")
 

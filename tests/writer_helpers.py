@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import linecache
 import os
+import signal
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -137,16 +138,19 @@ class Interrupt:
         if event == "line" and not self.at and may_interrupt(frame):
             if self._left == 0:
                 self.at.append(f"{Path(name).name}:{frame.f_lineno}")
-                raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
+                return self._trace
             self._left -= 1
         return self._trace
 
     def __enter__(self) -> list[str]:
         self._before = sys.gettrace()
+        self._handler = signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.settrace(self._trace)  # type: ignore[arg-type]
         return self.at
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         sys.settrace(self._before)
+        signal.signal(signal.SIGINT, self._handler)
         assert kind is not KeyboardInterrupt or self.at, "an interrupt of somebody else's"
         return kind is KeyboardInterrupt

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import weakref
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +26,7 @@ from .state.weights import WeightMonitor, gradient_norms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from types import FrameType
 
     from torch import nn
 
@@ -160,15 +163,24 @@ class RunTracker:
     def collect(self, *, wait: bool = False) -> None:
         """Record all evaluations that are completed, then raise the first error there was."""
         errors: list[Exception] = []
+        if wait:
+            self._engine.wait()
+        if self._engine.has_results(everything=wait):
+            with _defer_interrupt():  # it would lose these results, but not those that follow
+                errors = self._collect_and_write(wait=wait)
+        first_error = errors[0] if errors else self._engine.next_error()
+        if first_error is not None:
+            raise first_error
+
+    def _collect_and_write(self, *, wait: bool) -> list[Exception]:
+        errors: list[Exception] = []
         if results := self._engine.collect(wait=wait):
             try:
                 with self.recorder.writer.batch():
                     errors += self._write_results(results)
             except RecordError as error:
                 errors.append(error)
-        first_error = errors[0] if errors else self._engine.next_error()
-        if first_error is not None:
-            raise first_error
+        return errors
 
     def _write_results(self, results: Sequence[EvalResult]) -> list[Exception]:
         """Record completed evaluations; return the errors there were."""
@@ -367,3 +379,20 @@ def _release(recorder: Recorder, progress: LiveLine, owner: int) -> None:
         progress.close()
     if recorder.is_open:
         recorder.writer.close()
+
+
+@contextmanager
+def _defer_interrupt() -> Iterator[None]:
+    """Have an interrupt (Control-C) that comes inside this block take effect at its end."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    interrupts: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *interrupt: interrupts.append(interrupt))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if interrupts:
+            handler(*interrupts[0])

@@ -142,6 +142,18 @@ class Engine:
             )
         return ProcessWorker(self)
 
+    def wait(self) -> None:
+        """Wait for a worker process, if there is one, until it has evaluated everything."""
+        if isinstance(self._background, ProcessWorker):
+            self._background.wait()
+
+    def has_results(self, *, everything: bool) -> bool:
+        """Return whether `collect` may have results; with `everything`, if it waits for all."""
+        if isinstance(self._background, ProcessWorker):
+            return self._background.has_results
+        graph = self._graph is not None and self._graph.has_results(everything=everything)
+        return bool(self._completed or self._pending or graph or self._rejected_at is not None)
+
     def collect(self, *, wait: bool = False) -> list[EvalResult]:
         """Return completed evaluations in order; with `wait`, all that were submitted."""
         if self._background is not None:

@@ -127,6 +127,16 @@ class ProcessWorker:
         except OSError:
             self._handle_death()
 
+    @property
+    def has_results(self) -> bool:
+        """Whether anything was submitted that was not collected yet."""
+        return bool(self._order)
+
+    def wait(self) -> None:
+        """Wait until everything that was submitted is evaluated."""
+        self._receive()
+        self._drain()
+
     def collect(self, *, wait: bool = False) -> list[EvalResult]:
         """Return completed evaluations in order; with `wait`, all of them."""
         self._receive()
@@ -213,11 +223,11 @@ class ProcessWorker:
 
     def _evaluate_snapshot(self, slot: int, step: int) -> None:
         """Evaluate a snapshot in this process; an error of the user's own code is raised later."""
-        del self._slot_of[step]
         try:
             self._results[step] = self._evaluate_with(self._snapshots[slot], step)
         except Exception as error:
             self._errors.append(error)
+        del self._slot_of[step]  # last: an evaluation that an interrupt ends is repeated
 
     def _evaluate_here(self, model: object, step: int) -> EvalResult:
         assert self._batches is not None
