@@ -25,7 +25,7 @@ SMALL = HEADER + "1,a,a,probe,0.5,10\n2,a,a,probe,0.9,10\n3,b,a,probe,0.3,10\n3,
 
 
 @pytest.fixture
-def patient_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+def unlimited_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every poll read all that is new: on a busy machine any read may take long."""
     monkeypatch.setattr(run_entry, "SLOW_READ", float("inf"))
     monkeypatch.setattr(store_watcher, "READ_SECONDS", float("inf"))

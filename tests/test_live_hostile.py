@@ -17,14 +17,14 @@ from perdure.report.live import server as server_module
 from perdure.report.live.curves import RunCurves, find_new_points, make_run_curves
 from perdure.report.live.store_watcher import StoreWatcher
 
-from .live_helpers import HEADER, SMALL, Events, append, make_run, patient_reader, serving
+from .live_helpers import HEADER, SMALL, Events, append, make_run, serving, unlimited_reads
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["patient_reader"]  # a fixture
+__all__ = ["unlimited_reads"]  # a fixture
 
-pytestmark = pytest.mark.usefixtures("patient_reader")
+pytestmark = pytest.mark.usefixtures("unlimited_reads")
 WORD = "a-word-that-is-long"
 
 

@@ -25,7 +25,7 @@ from perdure.report.live.list_row import StudyProgress
 from perdure.report.live.store_watcher import StoreWatcher
 from perdure.studies import make_study, run_study
 
-from .live_helpers import HEADER, SMALL, append, make_run, patient_reader
+from .live_helpers import HEADER, SMALL, append, make_run, unlimited_reads
 from .report_helpers import store as real_store
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from perdure.execution.jobs import Job
 
-__all__ = ["patient_reader"]  # a fixture
+__all__ = ["unlimited_reads"]  # a fixture
 
-pytestmark = pytest.mark.usefixtures("patient_reader")
+pytestmark = pytest.mark.usefixtures("unlimited_reads")
 
 
 def drawn(watching: StoreWatcher, name: str) -> dict[str, Any]:
