@@ -74,7 +74,7 @@ class Loop:
                     self.step()
 
 
-def watched(folder: Path | None, tasks: Data, **options: Any) -> Loop:
+def watched(folder: Path | perdure.Record | None, tasks: Data, **options: Any) -> Loop:
     options = {"count_flops": False, "progress": False} | options
     return Loop(perdure.Evaluator(tasks, record=folder, **options), tasks)
 
@@ -428,6 +428,28 @@ def test_an_interrupt_while_results_are_recorded_leaves_no_gap(
         assert len([row for row in lines(folder) if row[3] == "probe"]) >= 2, at
     else:
         pytest.fail("more lines than were expected")
+
+
+def test_a_logger_that_hangs_is_ended_by_a_second_interrupt(tmp_path: Path) -> None:
+    reached: list[str] = []
+
+    def log(values: dict[str, float], _: int) -> None:
+        if "probe/a" in values and not reached:
+            signal.raise_signal(signal.SIGINT)
+            reached.append("the first waits")
+            signal.raise_signal(signal.SIGINT)
+            reached.append("the second does not")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        loop = watched(perdure.Record(tmp_path, log=log), data())
+        with pytest.raises(KeyboardInterrupt):
+            loop.learn("a")
+        loop.evaluator.close(finished=False)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert reached == ["the first waits"]
 
 
 def test_a_step_after_the_end(tmp_path: Path) -> None:

@@ -383,13 +383,22 @@ def _release(recorder: Recorder, progress: LiveLine, owner: int) -> None:
 
 @contextmanager
 def _defer_interrupt() -> Iterator[None]:
-    """Have an interrupt (Control-C) that comes inside this block take effect at its end."""
+    """Have an interrupt (Control-C) that comes inside this block take effect at its end.
+
+    A second one takes effect at once: the user's own code, which may hang, is called here too.
+    """
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
         yield
         return
     interrupts: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda *interrupt: interrupts.append(interrupt))
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if interrupts:
+            handler(number, frame)
+        interrupts.append((number, frame))
+
+    signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield
     finally:
