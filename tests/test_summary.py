@@ -1,6 +1,7 @@
 """One call for everything: what is defined, what is not and why, scores of any kind, many runs."""
 
 import json
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -167,6 +168,20 @@ def test_options_reach_the_metrics() -> None:
 )
 def test_reasons_say_what_is_missing(id_: str, words: str) -> None:
     assert words in summary(R).undefined[id_]
+
+
+@pytest.mark.parametrize(
+    ("id_", "words"),
+    [("btw", "did you mean bwt?"), ("fwt.gem", "`undefined` has the reason"), ("wf7", "wf7 has")],
+)
+def test_a_value_that_is_not_there_says_why(id_: str, words: str) -> None:
+    run = summary([[0.9, 0.1], [0.6, 0.8]])
+    for scores in (run, summary_of_runs([run, run])):
+        for ids in (list(scores.metrics), ["acc"]):
+            scores.keep_only(ids)
+            with pytest.raises(KeyError, match=re.escape(words)):
+                scores.metrics[id_]
+            assert scores.metrics.get(id_) is None
 
 
 def test_reasons_without_a_matrix() -> None:

@@ -33,6 +33,23 @@ MAX_NOTES = 3
 CURVE_NAMES = {"acc": "aa", "forgetting.best": "af"}  # the names that the papers give them
 
 
+class MetricValues(dict[str, float]):
+    """Values by id, with a KeyError that says why there is none.
+
+    Example:
+        >>> MetricValues(bwt=-0.3)["btw"]
+        Traceback (most recent call last):
+        KeyError: "no metric has the id 'btw'; did you mean bwt?"
+    """
+
+    def __missing__(self, id_: str) -> float:
+        try:
+            parse_id(id_)
+        except ValueError as error:
+            raise KeyError(str(error)) from None
+        raise KeyError(f"{id_} has no value; `undefined` has the reason if it was asked for")
+
+
 @dataclass
 class Summary:
     """The metrics of one run: every id is in `metrics` or, with the reason, in `undefined`.
@@ -46,7 +63,7 @@ class Summary:
 
     tasks: tuple[str, ...]
     scale: ScoreScale = ACCURACY
-    metrics: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=MetricValues)
     undefined: dict[str, str] = field(default_factory=dict)
     curves: dict[str, list[float | None]] = field(default_factory=dict)
     per_task: dict[str, list[float | None]] = field(default_factory=dict)
@@ -117,7 +134,7 @@ class RunsSummary:
 
     tasks: tuple[str, ...]
     runs: list[Summary]
-    metrics: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=MetricValues)
     sd: dict[str, float] = field(default_factory=dict)
     undefined: dict[str, str] = field(default_factory=dict)
     curves: dict[str, list[float | None]] = field(default_factory=dict)
@@ -240,7 +257,8 @@ def drop_other_ids(summary: object, ids: Collection[str]) -> None:
     for name, values in vars(summary).items():
         if isinstance(values, dict):
             keys = [CURVE_NAMES.get(id_, id_) for id_ in ids] if name == "curves" else ids
-            setattr(summary, name, {id_: values[id_] for id_ in values if id_ in keys})
+            kept = {id_: values[id_] for id_ in values if id_ in keys}
+            setattr(summary, name, type(values)(kept))
 
 
 def notes_about(notes: Iterable[str], ids: Iterable[str]) -> list[str]:
