@@ -76,6 +76,11 @@ ILLEGAL: list[tuple[Any, dict[str, Any], str]] = [
         {},
         "task 'a' is 75, expected 0 to 1; for percentages use `percent=True` or divide by 100",
     ),
+    (
+        {"a": ([1, 2, 3, 4], [0.5, 1.7, 0.25, 1])},
+        {},
+        "task 'a' is 1.7, expected 0 to 1 like the 3 others; correct it, or pass `percent=True`",
+    ),
     ({"a": ([1], [-0.5])}, {}, "task 'a' is -0.5, expected 0 to 1"),
     ({"a": ([1], [5.5])}, {"scale": ScoreScale(0, 5)}, "task 'a' is 5.5, expected 0 to 5"),
     (A, {"spans": [("c", 2)]}, "task 'c' is learned but never evaluated; evaluated: ['a']"),

@@ -76,15 +76,7 @@ class ScoreScale:
             return
         first = int(np.argmax(bad))
         value = scores.flat[first]
-        hint = ""
-        if (self.low, self.high) == (0, 1):
-            in_percent = 1 < value <= 100 and scores[bad].max() <= 100 and scores[bad].min() >= 0
-            hint = (
-                "; for percentages use `percent=True` or divide by 100, "
-                "for losses and other scores use `lower_is_better=True` and `range=`"
-                if in_percent
-                else "; other scores need their `range=`"
-            )
+        hint = _suggest_scale(scores, bad) if (self.low, self.high) == (0, 1) else ""
         raise ValueError(
             f"{describe(first)} is {value:g}, expected {self.low:g} to {self.high:g}{hint}"
         )
@@ -92,6 +84,23 @@ class ScoreScale:
     def higher_is_better(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return `scores`, negated if lower is better, so that higher is better."""
         return -scores if self.lower_is_better else scores
+
+
+def _suggest_scale(scores: NDArray[np.float64], outside: NDArray[np.bool_]) -> str:
+    """Return what scores that lie outside of 0 and 1 may be, and what to do."""
+    inside = int(np.sum((scores >= 0) & (scores <= 1)))
+    low, high = scores[outside].min(), scores[outside].max()
+    if low < 0 or high > 100:
+        return "; other scores need their `range=`"
+    if high <= 10 and inside > outside.sum():  # a misplaced decimal point
+        return (
+            f" like the {inside} others; correct it, or pass `percent=True` for percentages, "
+            "`lower_is_better=True` and `range=` for losses and other scores"
+        )
+    return (
+        "; for percentages use `percent=True` or divide by 100, "
+        "for losses and other scores use `lower_is_better=True` and `range=`"
+    )
 
 
 ACCURACY = ScoreScale()
@@ -128,7 +137,7 @@ class ScoreMatrix:
         (('task 0', 'task 1'), np.float64(0.6))
         >>> ScoreMatrix([[0.9, 0.1], [float("nan"), 1.5]])  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: score on task 1 after task 1 is 1.5, expected 0 to 1; ...
+        ValueError: score on task 1 after task 1 is 1.5, expected 0 to 1 like ...
     """
 
     scores: NDArray[np.float64]
