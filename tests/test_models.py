@@ -260,6 +260,28 @@ def test_the_dropout_of_wide_vgg9_is_off_and_an_option() -> None:
     assert shares(dropout=0.5) == [0.5, 0.5]
 
 
+def test_wide_vgg9_is_initialized_as_in_pytorch_or_as_in_torchvision() -> None:
+    """Convolutions of torchvision's VGG are normal with variance 2 / fan out, and have no bias."""
+    for name in ("pytorch", "torchvision"):
+        torch.manual_seed(0)
+        network = build("wide-vgg9", TINY, 10, width=0.5, initialization=name)
+        for module in network.modules():
+            if isinstance(module, nn.Conv2d):
+                fan_in, fan_out = 9 * module.in_channels, 9 * module.out_channels
+                variance = 2 / fan_out if name == "torchvision" else 1 / (3 * fan_in)
+                spread = module.weight.var(correction=0).item() / variance
+                assert abs(spread - 1) < 6 * (2 / module.weight.numel()) ** 0.5
+                beyond = module.weight.abs().max().item() > (3 * variance) ** 0.5
+                assert beyond == (name == "torchvision"), "normal, not uniform"
+                assert module.bias is not None
+                assert module.bias.any() == (name == "pytorch")
+            if isinstance(module, nn.Linear):
+                bound = module.in_features**-0.5
+                assert 0.9 * bound < module.weight.abs().max() <= bound
+    with pytest.raises(InputError, match="initialization is 'he', expected torchvision or pytorch"):
+        build("wide-vgg9", TINY, 10, initialization="he")
+
+
 def test_width_and_filters_scale_every_hidden_layer() -> None:
     narrow = build("wide-vgg9", TINY, 10, width=0.25)
     sizes = [m.out_channels for m in narrow.modules() if isinstance(m, nn.Conv2d)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import inf, prod
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,8 @@ from torch.nn.functional import relu
 
 from ..record import InputError
 from .registry import (
+    INITIALIZATIONS,
+    check_choice,
     check_fraction,
     check_input_shape,
     check_integer,
@@ -215,20 +217,28 @@ class _ResidualBlock(nn.Module):
 
 
 def wide_vgg9(
-    shape: tuple[int, int, int], outputs: int, *, width: float = 1.0, dropout: float = 0.0
+    shape: tuple[int, int, int],
+    outputs: int,
+    *,
+    width: float = 1.0,
+    dropout: float = 0.0,
+    initialization: Literal["pytorch", "torchvision"] = "pytorch",
 ) -> nn.Module:
     """Return six convolutions, each with BatchNorm and ReLU, and three dense layers.
 
     This is the wide VGG9 of De Lange et al. (2021), made for Tiny ImageNet. Convolutions are 3x3
     with a bias and a padding of one pixel. For 64x64 images the dense layers are
-    8192-512-512-outputs. PyTorch's default initialization is used, whereas the survey's code
-    initializes like torchvision's VGG.
+    8192-512-512-outputs.
 
     Args:
         shape: channels, height and width of the images.
         outputs: the number of classes.
         width: the factor of the size of every hidden layer; 1 is the paper's.
         dropout: the dropout rate after each hidden dense layer.
+        initialization: that of `pytorch` for every layer, or for convolutions that of
+            `torchvision`'s VGG, whose weights are larger (2.4 times where a layer has as many
+            inputs as outputs). Faber et al. (2023) have the latter: their class inherits from
+            torchvision's VGG, which initializes the convolutions.
 
     Example:
         >>> network = wide_vgg9((3, 64, 64), 200)
@@ -238,17 +248,18 @@ def wide_vgg9(
     channels, height, across = shape = check_shape(shape)
     check_min_side("wide-vgg9", shape, 16)
     factor, rate = _check_width(width), check_fraction("wide-vgg9: dropout", dropout)
+    check_choice("initialization", initialization, INITIALIZATIONS)
     layers: list[nn.Module] = []
     for size in CONVOLUTIONS:
         if size == POOL:
             layers.append(nn.MaxPool2d(2))
             continue
         size = _scale(size, factor)
-        layers += [
-            nn.Conv2d(channels, size, 3, padding=1),
-            nn.BatchNorm2d(size),
-            nn.ReLU(inplace=True),
-        ]
+        convolution = nn.Conv2d(channels, size, 3, padding=1)
+        if initialization == "torchvision":
+            nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
+            convolution.bias.data.zero_()
+        layers += [convolution, nn.BatchNorm2d(size), nn.ReLU(inplace=True)]
         channels = size
     dense = _scale(DENSE_UNITS, factor)
     layers.append(nn.Flatten())

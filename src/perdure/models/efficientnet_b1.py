@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from ..record import InputError
-from .registry import check_integer, check_options, check_shape
+from .registry import INITIALIZATIONS, check_choice, check_integer, check_options, check_shape
 
 __all__ = ["efficientnet_b1"]
 
@@ -36,7 +35,7 @@ STAGES = (  # Table 1 of the paper; depth 1.1 makes 1, 2, 2, 3, 3, 4, 1 blocks o
 )
 STEM_CHANNELS, LAST_CHANNELS = 32, 1280
 IMAGE_SIZE = 240  # for which b1 was designed
-PADDINGS, INITIALIZATIONS = ("symmetric", "same"), ("torchvision", "pytorch")
+PADDINGS = ("symmetric", "same")
 
 
 class Options(NamedTuple):
@@ -92,11 +91,8 @@ def efficientnet_b1(
             "batch_norm_eps": batch_norm_eps,
         },
     )
-    if padding not in PADDINGS:
-        raise InputError(f"padding is {padding!r}, expected {' or '.join(PADDINGS)}")
-    if initialization not in INITIALIZATIONS:
-        expected = " or ".join(INITIALIZATIONS)
-        raise InputError(f"initialization is {initialization!r}, expected {expected}")
+    check_choice("padding", padding, PADDINGS)
+    check_choice("initialization", initialization, INITIALIZATIONS)
     options = Options(
         stochastic_depth, batch_norm_momentum, batch_norm_eps, is_same=padding == "same"
     )

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 __all__ = [
+    "INITIALIZATIONS",
     "MODELS",
+    "check_choice",
     "check_fraction",
     "check_input_shape",
     "check_integer",
@@ -25,6 +27,7 @@ __all__ = [
     "unknown_model",
 ]
 
+INITIALIZATIONS = ("torchvision", "pytorch")
 MODELS = {
     "mlp": "perdure.models.architectures:mlp",
     "resnet18-slim": "perdure.models.architectures:resnet18_slim",
@@ -108,6 +111,16 @@ def check_fraction(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1:
         raise InputError(f"{name} is {value!r}, expected a number from 0 to below 1")
     return float(value)
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raise unless a value is one of the choices.
+
+    Example:
+        >>> check_choice("padding", "same", ("symmetric", "same"))
+    """
+    if value not in choices:
+        raise InputError(f"{name} is {value!r}, expected {' or '.join(choices)}")
 
 
 OPTIONS: dict[str, Callable[..., object]] = {
