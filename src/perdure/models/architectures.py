@@ -258,7 +258,8 @@ def wide_vgg9(
         convolution = nn.Conv2d(channels, size, 3, padding=1)
         if initialization == "torchvision":
             nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
-            convolution.bias.data.zero_()
+            assert convolution.bias is not None
+            nn.init.zeros_(convolution.bias)
         layers += [convolution, nn.BatchNorm2d(size), nn.ReLU(inplace=True)]
         channels = size
     dense = _scale(DENSE_UNITS, factor)
