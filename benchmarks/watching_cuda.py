@@ -1,6 +1,7 @@
 """What watching costs on a GPU: the work of watching.py, and a convolutional net.
 
-python benchmarks/watching_cuda.py       # prints Markdown tables: executors, then precisions
+python benchmarks/watching_cuda.py       # prints Markdown tables: executors, where the host's time
+                                         # goes, precisions
 """
 
 from __future__ import annotations
@@ -18,13 +19,20 @@ from torch.nn.functional import cross_entropy
 from watching import BATCH, TASKS, TESTED, Work, make_model, make_work
 
 import perdure
+from perdure.evaluation.engine.cuda_graph import CudaGraph, EvalGraph
 from perdure.evaluation.engine.engine import Engine
+from perdure.evaluation.engine.result_ring import ResultBlock, ResultRing
+from perdure.evaluation.state.preserve import ModelParts
+from perdure.evaluation.tracker import RunTracker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+CAPTURED_BY_HAND = "evaluation by hand, captured, results stay on the GPU"
 PLACES: dict[str, dict[str, Any]] = {
     "evaluation by hand, eager": {},
+    CAPTURED_BY_HAND: {},
+    "Evaluator, never due": {"every": 10**9},
     "Evaluator, inline (captured)": {"executor": perdure.Inline()},
     "Evaluator, another stream": {"executor": perdure.Worker()},
     "Evaluator, another stream, latest": {"executor": perdure.Worker(mode="latest")},
@@ -71,6 +79,21 @@ def by_hand(model: nn.Module, work: Work) -> Callable[[int], list[float]]:
     return evaluate
 
 
+def captured_by_hand(model: nn.Module, work: Work) -> Callable[[int], object]:
+    graphs: dict[int, torch.cuda.CUDAGraph] = {}
+
+    def evaluate(seen: int) -> None:
+        n = seen * TESTED
+        if n not in graphs:
+            graphs[n] = torch.cuda.CUDAGraph()
+            right = torch.zeros(n, dtype=torch.bool, device="cuda")
+            with torch.cuda.graph(graphs[n]), torch.no_grad():
+                torch.eq(model(work.test_x[:n]).argmax(1), work.test_y[:n], out=right)
+        graphs[n].replay()
+
+    return evaluate
+
+
 CHUNK = 25  # iterations
 
 
@@ -93,13 +116,12 @@ def time_task(
     return statistics.fmean(spent[0]), statistics.fmean(spent[1])
 
 
-def run(
-    make: Callable[[], nn.Module], work: Work, place: dict[str, Any]
-) -> list[tuple[float, float]]:
+def run(make: Callable[[], nn.Module], work: Work, name: str) -> list[tuple[float, float]]:
     """Return the milliseconds per iteration of each task, with and without evaluation."""
-    model = make().cuda()
+    model, place = make().cuda(), PLACES[name]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=True)
-    evaluator, evaluate = None, by_hand(model, work)
+    by = captured_by_hand if name == CAPTURED_BY_HAND else by_hand
+    evaluator, evaluate = None, by(model, work)
     if place:
         rows = [slice(k * TESTED, (k + 1) * TESTED) for k in range(TASKS)]
         data = {f"task {k}": (work.test_x[at], work.test_y[at]) for k, at in enumerate(rows)}
@@ -116,6 +138,67 @@ def run(
     if evaluator is not None:
         evaluator.close()
     return taken
+
+
+PARTS = {  # of `Evaluator.step`
+    "the parts of the model are found": (ModelParts, "combine"),
+    "its tensors are where they were": (EvalGraph, "fits"),
+    "the graph is launched": (CudaGraph, "replay"),
+    "whether results have arrived": (Engine, "collect_here"),
+    "results are copied, 32 at a time": (ResultRing, "copy"),
+    "copied results are read": (ResultBlock, "results"),
+    "results are recorded": (RunTracker, "_write_results"),
+    "eager evaluations: two at first, verifications": (Engine, "_values"),
+}
+
+
+def time_parts(work: Work) -> None:
+    """Print what the host does in a step of an evaluator, the time of nested parts left out."""
+    spent, nested = dict.fromkeys(PARTS, 0.0), [0.0]
+
+    def timed(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            nested.append(0.0)
+            start = time.perf_counter()
+            try:
+                return function(*arguments, **options)
+            finally:
+                seconds = time.perf_counter() - start
+                spent[part] += seconds - nested.pop()
+                nested[-1] += seconds
+
+        return call
+
+    originals = {part: getattr(owner, method) for part, (owner, method) in PARTS.items()}
+    for part, (owner, method) in PARTS.items():
+        setattr(owner, method, timed(part, originals[part]))
+    model = make_model().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, fused=True)
+    rows = [slice(k * TESTED, (k + 1) * TESTED) for k in range(TASKS)]
+    data = [(work.test_x[at], work.test_y[at]) for at in rows]
+    whole, count, kept = 0, 0, dict(spent)
+    with perdure.Evaluator(data, count_flops=False) as evaluator:
+        for task, plan in enumerate(work.plans):
+            evaluator.begin(task, model)
+            spent.update(kept)
+            for chosen in plan:
+                optimizer.zero_grad()
+                cross_entropy(model(work.train_x[chosen]), work.train_y[chosen]).backward()
+                optimizer.step()
+                start = time.perf_counter_ns()
+                evaluator.step(model)
+                whole += time.perf_counter_ns() - start
+            count += len(plan)
+            kept = dict(spent)  # of steps, without the beginning and the end of tasks
+            evaluator.end()
+    spent.update(kept)
+    for part, (owner, method) in PARTS.items():
+        setattr(owner, method, originals[part])
+    print("\n| part of a step of the evaluator, on the host | microseconds |\n|---|---:|")
+    for part, seconds in spent.items():
+        print(f"| {part} | {1e6 * seconds / count:.1f} |")
+    rest = whole / 1000 / count - 1e6 * sum(spent.values()) / count
+    print(f"| the rest | {rest:.1f} |\n| all | {whole / 1000 / count:.1f} |", flush=True)
 
 
 PRECISIONS = ("float32", "auto", "tf32", "float16", "bfloat16")
@@ -174,11 +257,12 @@ def main() -> None:
     x, y, test_x, test_y = (tensor.cuda() for tensor in on_cpu[:4])
     work = Work(x, y, test_x, test_y, [plan.cuda() for plan in on_cpu.plans])
     for model in args.models.split(","):
-        for name, place in PLACES.items():
-            times = run(MODELS[model], work, place)
+        for name in PLACES:
+            times = run(MODELS[model], work, name)
             with_it, without = (statistics.fmean(column) for column in zip(*times, strict=True))
             added = f"{with_it:.3f} | {without:.3f} | {with_it - without:.3f}"
             print(f"| {model} | {name} | {added} |", flush=True)
+    time_parts(work)
     torch.backends.cudnn.deterministic = True
     time_precisions(work)
 

@@ -17,6 +17,7 @@ import argparse
 import json
 import time
 import tomllib
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,6 +55,9 @@ def parse_arguments() -> argparse.Namespace:
         parser.add_argument(f"--{factor}", nargs="+", help="run only these")
     parser.add_argument("--seeds", type=int, help="number of seeds; the result's if not given")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument(
+        "--together", action="store_true", help="let runs of different cells take turns, too"
+    )
     parser.add_argument(
         "--set", nargs="+", default=[], metavar="KEY=VALUE", help="options of every run"
     )
@@ -102,9 +106,11 @@ def without_seed(job: Job) -> RunConfig:
     return msgspec.structs.replace(job.config, seed=0)
 
 
-def execute(jobs: Sequence[Job], on_event: Callable[[Job, RunEvent], None]) -> None:
+def execute(
+    jobs: Sequence[Job], on_event: Callable[[Job, RunEvent], None], *, together: bool
+) -> None:
     """Do all jobs: the seeds of a cell in turns where that is faster, the rest one by one."""
-    for _, group in groupby(jobs, without_seed):
+    for _, group in groupby(jobs, (lambda _: None) if together else without_seed):
         seeds = list(group)
         (run_together if suits_together(seeds) else run_serially)(seeds, on_event)
 
@@ -139,7 +145,8 @@ def main() -> None:
             print(f"{seconds:6.0f} s  {job.folder.name}: {job.error or 'finished'}", flush=True)
 
     if not arguments.dry_run:
-        run_study(build_study(arguments, only_selected=True), arguments.store, execute, print_end)
+        study = build_study(arguments, only_selected=True)
+        run_study(study, arguments.store, partial(execute, together=arguments.together), print_end)
     report = compare(arguments)
     claims = [claim for claim in report.claims if claim.holds is not None]
     page = [f"# {report.result.name}", "", f"{report.result.paper}: {report.result.tables}", ""]
