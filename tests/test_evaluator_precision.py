@@ -18,7 +18,7 @@ import perdure
 from perdure._devices import use_tf32
 from perdure.evaluation.engine import screening
 from perdure.evaluation.engine.forward_recorder import NotRecordableError, record
-from perdure.evaluation.engine.half_precision import HalfPrecision
+from perdure.evaluation.engine.half_precision import HalfPrecision, HalfPrecisionError
 from perdure.evaluation.engine.inference import FusedConvolution, InferenceForward, RoundedWeights
 from perdure.evaluation.schedules import Precision
 from perdure.evaluation.state.tensors import all_tensors
@@ -232,6 +232,29 @@ def test_a_prediction_that_the_bound_missed_ends_screening(
     with pytest.warns(perdure.EvaluationWarning, match=r"half precision is off .* the bound"):
         scores(tmp_path / "screened", "screened")
     assert len(fast_half) < 2 * 59
+
+
+@pytest.mark.parametrize(
+    ("pool", "half", "full", "message"),
+    [
+        (object(), 6e-5, 2e-4, "takes 0.2 ms in full precision, and screening pays from 3 ms on"),
+        (object(), 6e-3, 5e-3, r"not faster here \(6 ms, 2% of rows .* against 5 ms in full"),
+        (None, 3e-4, 2e-4, r"not faster here \(0.3 ms, 2% of rows .* against 0.2 ms in full"),
+    ],
+)
+def test_screening_that_does_not_pay_ends_with_the_reason(
+    pool: Any, half: float, full: float, message: str
+) -> None:
+    precision: Any = SimpleNamespace(dtype=torch.float16)
+    rows: Any = nn.Identity()  # anything that can be a key
+    screened = screening.Screening(rows, precision, pool)
+    bound: Any = SimpleNamespace(pays=True)
+    screened._bounds[rows] = bound
+    for _ in range(screening.MAX_SLOWER - 1):
+        screened._decide(rows, half, full, 0.02)
+        assert not bound.pays
+    with pytest.raises(HalfPrecisionError, match=message):
+        screened._decide(rows, half, full, 0.02)
 
 
 def test_outputs_that_overflow_are_uncertain_and_do_not_widen_the_bound() -> None:

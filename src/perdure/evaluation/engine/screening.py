@@ -133,12 +133,18 @@ class Screening:
         pays = not is_slow and half_seconds + repeated * full_seconds < full_seconds
         self._bounds[rows].pays = pays
         self._slower[rows] = 0 if pays else self._slower.get(rows, 0) + 1
-        if self._slower[rows] >= (MAX_SLOWER if is_slow else MAX_REPEATED):
+        if self._slower[rows] < (MAX_SLOWER if is_slow else MAX_REPEATED):
+            return
+        if is_short:
             raise HalfPrecisionError(
-                f"{self._half.dtype} is not faster here ({1e3 * half_seconds:.2g} ms, "
-                f"{repeated:.0%} of rows repeated, against {1e3 * full_seconds:.2g} ms in full "
-                "precision)"
+                f"an evaluation takes {1e3 * full_seconds:.2g} ms in full precision, and screening "
+                f"pays from {1e3 * MIN_SECONDS:g} ms on"
             )
+        raise HalfPrecisionError(
+            f"{self._half.dtype} is not faster here ({1e3 * half_seconds:.2g} ms, "
+            f"{repeated:.0%} of rows repeated, against {1e3 * full_seconds:.2g} ms in full "
+            "precision)"
+        )
 
     def _compare(self, bound: _ErrorBound, half: Tensor, full: Tensor) -> None:
         top = full.topk(2, dim=1).values
