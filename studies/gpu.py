@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 import tomllib
 from functools import partial
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from perdure.execution import ExitEvent, Job, RunEvent, run_serially, run_together, suits_together
+from perdure.record import InputError
 from perdure.report.tables.study import claims_table, comparison_table
 from perdure.reproduction import (
     ReproductionReport,
@@ -83,9 +85,11 @@ def build_study(arguments: argparse.Namespace, *, only_selected: bool) -> Study:
     """Return the study of a result as it is run on a GPU, or the selected part of it."""
     result, options = find_published_result(arguments.name), parse_options(arguments)
     scenarios = (only_selected and arguments.scenarios) or result.scenarios()
-    plain = result.study_dict(
-        without=list(find_missing_data(scenarios)), run={"device": arguments.device, **options}
-    )
+    missing = find_missing_data(scenarios)
+    if len(missing) == len(scenarios):
+        names = " ".join(sorted({name for names in missing.values() for name in names}))
+        raise InputError(f"no data for {', '.join(scenarios)}: perdure data fetch {names}")
+    plain = result.study_dict(without=list(missing), run={"device": arguments.device, **options})
     for factor, table in SELECTED.items() if only_selected else ():
         if getattr(arguments, factor):
             plain[factor] = getattr(arguments, factor)
@@ -168,3 +172,6 @@ if __name__ == "__main__":
         main()
     except KeyboardInterrupt:
         raise SystemExit("interrupted; the same command resumes") from None
+    except InputError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from None
