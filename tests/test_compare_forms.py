@@ -99,6 +99,8 @@ def test_text_says_what_the_numbers_rest_on(runs: Path, tmp_path: Path) -> None:
     assert "can reach" not in text
     assert "cannot go below" not in text
     says(printed(runs, "--test", "permutation"), "9 seeds can reach p = 0.01172")
+    one = store(tmp_path / "one", {"er": spread(0.7, 1), "ewc": spread(0.3, 1)})
+    says(printed(one), "split-x, class-incremental, 2 tasks: 2 methods, seed 0\n")
     few = store(tmp_path / "few", {"er": spread(0.7, 5), "ewc": spread(0.3, 5)})
     for test in ("permutation", "wilcoxon"):
         text = printed(few, "--test", test)

@@ -122,7 +122,7 @@ def _print(
 ) -> None:
     text = [f"{report.subject}: {len(report.runs)} methods", *describe_comparison(report)]
     if report.paired_by == "seed" and not report.unpaired:
-        text[0] += f", {report.paired_by}s {format_seeds(report.seeds)}"
+        text[0] += f", seed{'s' if len(report.seeds) > 1 else ''} {format_seeds(report.seeds)}"
     if format_ == "text" and report.comparisons > MAX_DETAILED_PAIRS and not details:
         text.append("differences with intervals and effects: --details, or --against METHOD")
     tables = make_comparison_tables(
