@@ -90,13 +90,17 @@ def build_study(arguments: argparse.Namespace, *, only_selected: bool) -> Study:
         names = " ".join(sorted({name for names in missing.values() for name in names}))
         raise InputError(f"no data for {', '.join(scenarios)}: perdure data fetch {names}")
     plain = result.study_dict(without=list(missing), run={"device": arguments.device, **options})
-    for factor, table in SELECTED.items() if only_selected else ():
-        if getattr(arguments, factor):
+    for factor, table in SELECTED.items():
+        if only_selected and getattr(arguments, factor):
             plain[factor] = getattr(arguments, factor)
         overrides, names = plain.get(table, {}), plain.get(factor, [])
         assert isinstance(overrides, dict)
         assert isinstance(names, list)
-        plain[table] = {name: values for name, values in overrides.items() if name in names}
+        plain[table] = {
+            name: {key: options.get(key, value) for key, value in values.items()}
+            for name, values in overrides.items()
+            if name in names
+        }
     variants = plain.get("variant", {})
     assert isinstance(variants, dict)
     chosen = (only_selected and arguments.variants) or list(variants)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -185,6 +186,31 @@ def test_a_warning_that_is_an_error_is_raised_once_and_nothing_hangs(tmp_path: P
                 change=lambda model, step: setattr(model, "shift", float(step)),
             )  # fmt: skip
     assert read(tmp_path).lines
+
+
+@pytest.mark.parametrize("stage", ["step", "end"])
+def test_a_warning_of_the_worker_that_is_an_error_loses_nothing(tmp_path: Path, stage: str) -> None:
+    """Its process says that half precision does not pay, with the result of an evaluation."""
+    worker = perdure.Worker(precision="screened")
+    with bounded(), warnings.catch_warnings():
+        warnings.simplefilter("error", EvaluationWarning)
+        evaluator = perdure.Evaluator(data(), record=tmp_path, count_flops=False, executor=worker)
+        model, steps = normed(), 30
+        evaluator.begin("a", model)
+        raised = 0
+        for _ in range(steps):
+            try:
+                evaluator.step(model)
+            except EvaluationWarning:
+                raised += 1
+            if stage == "step":
+                time.sleep(0.01)  # its results are there at the next step
+        with suppress(EvaluationWarning):
+            evaluator.end()
+        evaluator.close()
+    probes = [line for line in read(tmp_path).lines if ",probe," in line]
+    assert raised <= 1
+    assert len(probes) >= steps - raised  # of a step that raises, the evaluation may be missing
 
 
 def test_values_may_have_any_type(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import perdure
+from perdure.evaluation import tracker
 from perdure.evaluation.engine.engine import Engine
 from perdure.record import RecordError, open_run, per_example_writer, read_input, replace_file
 
@@ -358,21 +359,33 @@ def test_an_error_of_the_users_own_is_not_taken_for_one_of_ours(
     assert lines(tmp_path)
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Handle interrupts as a Python program does."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # half a pipe
+@pytest.mark.parametrize("verify_every", [1, 1000])
 @pytest.mark.parametrize("stride", [23, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_worker_that_is_interrupted_anywhere_lets_go(
-    tmp_path: Path, reference: dict[str, bytes], stride: int
+    tmp_path: Path, reference: dict[str, bytes], stride: int, verify_every: int
 ) -> None:
     """What was tested is recorded, never twice; no step after the interrupt is missing."""
+    files = "engine/worker.py", "engine/engine.py", "processing/connection.py"
     for number in range(7, 1000, stride):
         folder = tmp_path / str(number)
-        loop = watched(folder, data(), executor=perdure.Worker())
+        loop = watched(folder, data(), executor=perdure.Worker(verify_every=verify_every))
         loop.learned = "a"
         with no_longer_than():
             with loop.evaluator.task("a", loop.model):
                 if number % 2:  # else its start is interrupted
                     loop.step()
-                with Interrupt(number, "evaluation/worker.py", "processing/connection.py") as at:
+                with Interrupt(number, *files) as at:
                     loop.step()
                     time.sleep(0.001)
                     loop.step()
@@ -430,7 +443,9 @@ def test_an_interrupt_while_results_are_recorded_leaves_no_gap(
         pytest.fail("more lines than were expected")
 
 
-def test_a_logger_that_hangs_is_ended_by_a_second_interrupt(tmp_path: Path) -> None:
+def test_a_logger_that_hangs_is_ended_by_a_second_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reached: list[str] = []
 
     def log(values: dict[str, float], _: int) -> None:
@@ -440,16 +455,57 @@ def test_a_logger_that_hangs_is_ended_by_a_second_interrupt(tmp_path: Path) -> N
             signal.raise_signal(signal.SIGINT)
             reached.append("the second does not")
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        loop = watched(perdure.Record(tmp_path, log=log), data())
+    monkeypatch.setattr(tracker, "REPEAT_SECONDS", 0.0)
+    loop = watched(perdure.Record(tmp_path, log=log), data())
+    with interruptible():
         with pytest.raises(KeyboardInterrupt):
             loop.learn("a")
-        loop.evaluator.close(finished=False)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
+    loop.evaluator.close(finished=False)
     assert reached == ["the first waits"]
+
+
+def test_a_process_gets_the_same_interrupt_twice(tmp_path: Path) -> None:
+    """That of its terminal and that of its parent: the record is completed all the same."""
+    reached: list[str] = []
+
+    def log(values: dict[str, float], step: int) -> None:
+        if "probe/a" in values and step == 2 and not reached:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            reached.append("both wait")
+
+    loop = watched(perdure.Record(tmp_path, log=log), data())
+    with interruptible(), pytest.raises(KeyboardInterrupt):
+        loop.learn("a")
+    loop.evaluator.close(finished=False)
+    assert reached
+    assert [row[0] for row in lines(tmp_path) if row[3] == "probe"] == ["1", "2"]
+
+
+def test_the_users_code_may_fork_or_handle_interrupts_while_results_are_recorded(
+    tmp_path: Path,
+) -> None:
+    own_handler, child_ends = signal.SIG_IGN, list[int]()
+
+    def log(values: dict[str, float], _: int) -> None:
+        if "probe/a" not in values or child_ends:
+            return
+        pid = os.fork()
+        if pid == 0:
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+                os._exit(1)
+            os._exit(0)
+        child_ends.append(os.waitpid(pid, 0)[1])
+        signal.signal(signal.SIGINT, own_handler)
+
+    with interruptible():
+        loop = watched(perdure.Record(tmp_path, log=log), data())
+        loop.learn("a")
+        assert signal.getsignal(signal.SIGINT) is own_handler
+    loop.evaluator.close(finished=False)
+    assert child_ends == [0]
 
 
 def test_a_step_after_the_end(tmp_path: Path) -> None:

@@ -132,3 +132,17 @@ def test_a_part_of_a_published_result_on_a_gpu(monkeypatch: pytest.MonkeyPatch) 
             configs = study.make_configs(cell, {})
             assert [config.seed for config in configs] == [0, 1]
             assert {(config.resample, config.device) for config in configs} == {(False, "cuda")}
+
+
+def test_an_option_replaces_that_of_a_scenario_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = "gpu.py runs delange-finetuning --set lr=0.01"
+    monkeypatch.setattr("perdure.reproduction.find_missing_data", lambda _: {})
+    rates = []
+    for argv in (command.split()[:3], command.split()):
+        monkeypatch.setattr(sys, "argv", argv)
+        script = runpy.run_path(str(STUDIES / "gpu.py"))
+        study = script["build_study"](script["parse_arguments"](), only_selected=False)
+        configs = [study.make_configs(cell, {})[0] for cell in study.cells]
+        rates.append({config.scenario: config.optimizer_options["lr"] for config in configs})
+    assert rates[0]["split-cifar10"] == 0.001
+    assert set(rates[1].values()) == {0.01}

@@ -281,6 +281,8 @@ def test_each_hyperparameter_changes_the_folder(field: str) -> None:
     [
         *((s, "mlp", "options", "implementation", "avalanche-0.2.1") for s in ("ewc", "gem")),
         ("naive", "efficientnet-b1", "model_options", "padding", "same"),
+        ("naive", "efficientnet-b1", "model_options", "initialization", "pytorch"),
+        ("naive", "wide-vgg9", "model_options", "initialization", "torchvision"),
         ("naive", "efficientnet-b1", "model_options", "batch_norm_momentum", 0.01),
     ],
 )

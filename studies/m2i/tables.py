@@ -46,7 +46,11 @@ def measure(store: Path) -> dict[int, Results]:
         config: dict[str, Any] = dict(run.metadata.config)
         usual = make_config(config["scenario"], config["strategy"], setting=config["setting"])
         options = {**usual.options, **config["options"]}
-        if (config["model"], options) != (usual.model, usual.options):
+        initialization = {
+            known.get("initialization", "pytorch")
+            for known in (config["model_options"], usual.model_options)
+        }
+        if (config["model"], options) != (usual.model, usual.options) or len(initialization) > 1:
             continue
         metrics = run.summary().metrics
         ids = (*IDS[config["setting"]], "ms", "ms.copies", "sss", "ce")

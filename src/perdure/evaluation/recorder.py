@@ -186,8 +186,6 @@ class Recorder:
             self._initial = [entry for entry in self._initial if entry[0] == steps[0]]
             values = {k: own for k, own in values.items() if (steps[0], k) not in self._initial}
         scores = {name: self._scores(name, steps, own) for name, own in values.items()}
-        if kind == "initial":
-            self._initial += [(steps[0], name) for name in scores]
         lines, train_lines = list[list[str]](), list[list[str]]()  # of each task
         results: dict[str, list[tuple[int, Sequence[int], NDArray[np.bool_]]]]
         results = {"subset": [], "whole": []}
@@ -211,6 +209,8 @@ class Recorder:
         self.writer.append_points(
             _by_step(lines), results["subset"], results["whole"], confusion, _by_step(train_lines)
         )
+        if kind == "initial":
+            self._initial += [(steps[0], name) for name in scores]
         return scores
 
     def _update_live(

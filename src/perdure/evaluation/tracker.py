@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 import weakref
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from .state.weights import LossTerm
 
 __all__ = ["RunTracker"]
+
+REPEAT_SECONDS = 1.0  # after which a second interrupt is another one
 
 
 class RunTracker:
@@ -385,23 +388,27 @@ def _release(recorder: Recorder, progress: LiveLine, owner: int) -> None:
 def _defer_interrupt() -> Iterator[None]:
     """Have an interrupt (Control-C) that comes inside this block take effect at its end.
 
-    A second one takes effect at once: the user's own code, which may hang, is called here too.
+    A second one takes effect at once, since the user's own code, which may hang, is called here
+    too; not within a second, as a process may get the same interrupt from two others.
     """
-    handler = signal.getsignal(signal.SIGINT)
+    handler, owner = signal.getsignal(signal.SIGINT), os.getpid()
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
         yield
         return
-    interrupts: list[tuple[int, FrameType | None]] = []
+    deferred: list[tuple[float, int, FrameType | None]] = []  # when it came, then as to a handler
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
-        if interrupts:
+        now = time.monotonic()
+        again = bool(deferred) and now - deferred[0][0] >= REPEAT_SECONDS
+        if again or os.getpid() != owner:  # or a process that the user's code forked
             handler(number, frame)
-        interrupts.append((number, frame))
+        deferred.append((now, number, frame))
 
     signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
-        if interrupts:
-            handler(*interrupts[0])
+        if signal.getsignal(signal.SIGINT) is on_interrupt:  # else the user's code has set its own
+            signal.signal(signal.SIGINT, handler)
+        if deferred:
+            handler(*deferred[0][1:])

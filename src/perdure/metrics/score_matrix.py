@@ -76,7 +76,7 @@ class ScoreScale:
             return
         first = int(np.argmax(bad))
         value = scores.flat[first]
-        hint = _suggest_scale(scores, bad) if (self.low, self.high) == (0, 1) else ""
+        hint = _suggest_scale(scores, bad) if self == ScoreScale() else ""
         raise ValueError(
             f"{describe(first)} is {value:g}, expected {self.low:g} to {self.high:g}{hint}"
         )

@@ -42,7 +42,9 @@ class MetricValues(dict[str, float]):
         KeyError: "no metric has the id 'btw'; did you mean bwt?"
     """
 
-    def __missing__(self, id_: str) -> float:
+    def __missing__(self, id_: object) -> float:
+        if not isinstance(id_, str):
+            raise KeyError(id_)
         try:
             parse_id(id_)
         except ValueError as error:

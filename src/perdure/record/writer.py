@@ -192,7 +192,8 @@ class RunWriter:
         for name, more in ((CONFUSION_FILE, confusion), (TRAIN_POINTS_FILE, train)):
             if more:
                 self._queue_lines(name, more)
-        self._points.queue(("\n".join(lines) + "\n").encode())
+        if lines:
+            self._points.queue(("\n".join(lines) + "\n").encode())
         if not self._batched:
             self._flush()
 

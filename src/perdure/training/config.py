@@ -51,8 +51,9 @@ NOT_HASHED: dict[str, object] = {
 # The same for options of strategies and models.
 NOT_HASHED_OPTIONS: dict[str, object] = {
     "implementation": "perdure", "batch_norm_momentum": 0.1, "batch_norm_eps": 1e-5,
-    "padding": "symmetric", "initialization": "torchvision",
+    "padding": "symmetric",
 }  # fmt: skip
+NOT_HASHED_INITIALIZATION = {"efficientnet-b1": "torchvision", "wide-vgg9": "pytorch"}
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -116,9 +117,12 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         for name, default in NOT_HASHED.items():
             if default is ... or fields[name] == default:
                 del fields[name]
-        for name, default in NOT_HASHED_OPTIONS.items():
-            for options in (fields["options"], fields["model_options"]):
-                if options.get(name) == default:
+        defaults = {**NOT_HASHED_OPTIONS}
+        if self.model in NOT_HASHED_INITIALIZATION:
+            defaults["initialization"] = NOT_HASHED_INITIALIZATION[self.model]
+        for options in (fields["options"], fields["model_options"]):
+            for name, default in defaults.items():
+                if name in options and options[name] == default:
                     del options[name]
         digest = hashlib.sha256(msgspec.json.encode(fields, order="sorted")).hexdigest()[:8]
         strategy = self.strategy.replace(":", "-")

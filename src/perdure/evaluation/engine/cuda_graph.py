@@ -140,7 +140,7 @@ class EvalGraph:
 
     def fits(self, model: object) -> bool:
         """Return whether the tensors of the model are where they were at the capture."""
-        return self._graph.fits(model)
+        return self._ring.is_intact and self._graph.fits(model)
 
     def submit(self, step: int) -> None:
         """Evaluate the weights of now; the results stay on the device for a while."""
@@ -156,6 +156,7 @@ class EvalGraph:
 
     def values(self) -> torch.Tensor:
         """Return the values for the weights of now; the next evaluation overwrites them."""
+        self._ring.is_intact = False  # an interrupt may come before `skip`
         values = self._graph.replay()
         self._ring.skip()
         return values

@@ -261,11 +261,11 @@ class Engine:
         if self._rejected_at is not None:
             self._drain()  # what the graph still has is recorded, with the warning
             step, self._rejected_at = self._rejected_at, None
+            self._graph, self._graph_allowed = None, False
             self.warn(
                 f"no CUDA graph from here on, evaluation is eager: at step {step} its results "
                 "differ from a plain evaluation; those since the verification before may be wrong"
             )
-            self._graph, self._graph_allowed = None, False
         results = list(self._completed)
         self._completed.clear()
         return results
@@ -281,9 +281,11 @@ class Engine:
             self._complete_first()
 
     def _complete_first(self) -> None:
-        first = self._pending.popleft()
+        first, *others = self._pending
         first.arrived.synchronize()
-        self._completed.extend(first.results())
+        results = first.results()
+        # In one statement: no interrupt loses these results, or has them recorded twice.
+        self._pending, self._completed = deque(others), deque([*self._completed, *results])
         if isinstance(first, _Pending) and first.differs is not None and self._graph_allowed:
             self._rejected_at = self._rejected_at or (first.step if first.differs else None)
 
@@ -336,8 +338,8 @@ class Engine:
             else:
                 self._graph_differs = differ_in_bits(self._graph.values(), values)
         except CudaGraphError as reason:
-            self.warn(f"no CUDA graph from step {step} on, evaluation is eager: {reason}")
             self._graph, self._graph_allowed = None, False
+            self.warn(f"no CUDA graph from step {step} on, evaluation is eager: {reason}")
 
 
 def _begin_copy(tensor: Tensor) -> Tensor:

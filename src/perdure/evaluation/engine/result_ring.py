@@ -38,6 +38,7 @@ class ResultRing:
         self._on_host = torch.empty(shape, dtype=dtype, pin_memory=True)
         self._slot = torch.zeros(1, dtype=torch.long, device=values.device)  # the next, for graphs
         self._next = 0  # the same, known here without asking the device
+        self.is_intact = True  # unless it is not known here which slot is the next there
         self._start = 0  # the first slot that is not copied
         self._steps: list[int] = []  # of the slots from there on
         self._waiting_since = 0.0
@@ -50,7 +51,11 @@ class ResultRing:
         self._slot.add_(1).remainder_(self.size)
 
     def replay(self, graph: CudaGraph, step: int) -> None:
-        """Evaluate by `graph`, which writes into the next slot."""
+        """Evaluate by `graph`, which writes into the next slot.
+
+        An interrupt here leaves a ring that is not intact; results of before can be copied.
+        """
+        self.is_intact = False
         if self._steps:
             graph.replay()
         else:
@@ -60,13 +65,14 @@ class ResultRing:
             self._times[0].record(self._stream)
             graph.replay()
             self._times[1].record(self._stream)
-        self._steps.append(step)
-        self._next += 1
+        self._steps, self._next = [*self._steps, step], self._next + 1
+        self.is_intact = True
 
     def skip(self) -> None:
         """Count a slot that was written to for nothing; no result may be waiting to be copied."""
         assert not self._steps
         self._start = self._next = (self._next + 1) % self.size
+        self.is_intact = True
 
     def is_due(self, *, everything: bool) -> bool:
         """Return whether results should be copied now."""

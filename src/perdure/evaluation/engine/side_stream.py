@@ -116,10 +116,10 @@ class SideStream:
         torch.cuda.synchronize(batches.device)
 
     def _disable(self, reason: str) -> None:
+        self._disabled = True
         self._engine.warn(
             f"the model cannot be copied ({reason}); it is evaluated on the training stream"
         )
-        self._disabled = True
 
     def collect(self, *, wait: bool = False) -> list[EvalResult]:
         """Return completed evaluations in order; with `wait`, all of them."""
@@ -127,12 +127,12 @@ class SideStream:
         for result in self._engine.collect_here(wait=wait):
             expected = self._expected.pop(result.step, result.values)
             if expected.tobytes() != result.values.tobytes():
+                self._disabled = True
                 self._engine.warn(
                     f"the copy's results differ from those of the model at step {result.step}: "
                     "it has state that is no parameter or buffer. It is evaluated inline from here "
                     "on; results since the last verification may be wrong"
                 )
-                self._disabled = True
             results.append(result._replace(values=expected))
         return results
 

@@ -196,30 +196,32 @@ class ProcessWorker:
             return None
 
     def _take(self, reply: bytes) -> None:
+        """Keep the result in a reply, and warn after that: warnings may be errors."""
         slot, step, seconds, status, length = HEADER.unpack_from(reply)
         dtype_at = HEADER.size + length
-        for message in reply[HEADER.size : dtype_at].decode().splitlines():
-            self._engine.warn(message)
+        messages = reply[HEADER.size : dtype_at].decode().splitlines()
         if status == Status.FAILED:
             self._evaluate_snapshot(slot, step)
-            return
-        if status == Status.HALF_PRECISION_OFF:
-            self._engine.precision.disable()
-        dtype = reply[dtype_at : dtype_at + 3].decode()
-        assert self._batches is not None
-        values = self._batches.shape(np.frombuffer(reply, dtype, offset=dtype_at + 3))
-        result = EvalResult(step, self._batches, values, seconds)
-        expected = self._expected.pop(step, result)
-        if result.values.tobytes() != expected.values.tobytes():  # bits: NaN equals NaN
-            self._engine.warn(
-                f"the worker's results differ from an evaluation in the training process at step "
-                f"{step}: the model has state that is no parameter or buffer, or threads differ. "
-                "It is evaluated inline from here on; results since the last verification may be "
-                "wrong"
-            )
-            self._give_up()
-        self._results[step] = expected
-        del self._slot_of[step]
+        else:
+            if status == Status.HALF_PRECISION_OFF:
+                self._engine.precision.disable()
+            dtype = reply[dtype_at : dtype_at + 3].decode()
+            assert self._batches is not None
+            values = self._batches.shape(np.frombuffer(reply, dtype, offset=dtype_at + 3))
+            result = EvalResult(step, self._batches, values, seconds)
+            expected = self._expected.pop(step, result)
+            if result.values.tobytes() != expected.values.tobytes():  # bits: NaN equals NaN
+                messages.append(
+                    f"the worker's results differ from an evaluation in the training process at "
+                    f"step {step}: the model has state that is no parameter or buffer, or threads "
+                    "differ. It is evaluated inline from here on; results since the last "
+                    "verification may be wrong"
+                )
+                self._give_up()
+            self._results[step] = expected
+            del self._slot_of[step]
+        for message in messages:
+            self._engine.warn(message)
 
     def _evaluate_snapshot(self, slot: int, step: int) -> None:
         """Evaluate a snapshot in this process; an error of the user's own code is raised later."""
@@ -232,7 +234,7 @@ class ProcessWorker:
     def _evaluate_here(self, model: object, step: int) -> EvalResult:
         assert self._batches is not None
         self._engine.evaluate(model, self._batches, step)
-        (result,) = self._engine.collect_here(wait=True)
+        *_, result = self._engine.collect_here(wait=True)  # after what an interrupt left, if any
         return result._replace(seconds=0.0)  # it is part of the training process's own time
 
     def _evaluate_with(self, snapshot: list[torch.Tensor], step: int) -> EvalResult:
@@ -291,8 +293,8 @@ class ProcessWorker:
                 self._process.start()
         except (ValueError, OSError, AssertionError) as error:
             reason = f"no evaluation process can be started ({error})"
-            self._engine.warn(f"{reason}; the model is evaluated inline")
             self._give_up()
+            self._engine.warn(f"{reason}; the model is evaluated inline")
             self._process = None
             return
         worker_pipe.close()
