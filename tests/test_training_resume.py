@@ -489,7 +489,7 @@ def test_a_process_does_many_runs_as_each_alone(tmp_path: Path) -> None:
 
 def test_a_killed_worker(tmp_path: Path) -> None:
     """Another one goes on where it was, and does the next run."""
-    jobs = [job(tmp_path / "store", epochs=4), job(tmp_path / "store", seed=1)]
+    jobs = [job(tmp_path / "store", epochs=40), job(tmp_path / "store", seed=1)]
     killed: list[int] = []
 
     def on_event(which: Job, event: RunEvent) -> None:
