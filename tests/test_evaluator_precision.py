@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import warnings
 from itertools import cycle
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_args
@@ -20,6 +21,7 @@ from perdure.evaluation.engine import screening
 from perdure.evaluation.engine.forward_recorder import NotRecordableError, record
 from perdure.evaluation.engine.half_precision import HalfPrecision, HalfPrecisionError
 from perdure.evaluation.engine.inference import FusedConvolution, InferenceForward, RoundedWeights
+from perdure.evaluation.engine.screening import MissedPredictionError
 from perdure.evaluation.schedules import Precision
 from perdure.evaluation.state.tensors import all_tensors
 from perdure.models import build
@@ -255,6 +257,32 @@ def test_screening_that_does_not_pay_ends_with_the_reason(
         assert not bound.pays
     with pytest.raises(HalfPrecisionError, match=message):
         screened._decide(rows, half, full, 0.02)
+
+
+@pytest.mark.parametrize(("error", "count"), [(HalfPrecisionError, 0), (MissedPredictionError, 1)])
+def test_a_worker_repeats_only_that_it_missed_a_prediction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception], count: int
+) -> None:
+    """The training process evaluates too, and has said that half precision is off."""
+
+    def fail(*_: object) -> None:
+        raise error("it is not")
+
+    monkeypatch.setattr(screening.Screening, "verify", fail)
+    model, executor = make_convolutional(), perdure.Worker(precision="screened", verify_every=100)
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        perdure.Evaluator(
+            data(), record=tmp_path, executor=executor, count_flops=False
+        ) as evaluator,
+        evaluator.task("a", model),
+    ):
+        warnings.simplefilter("always", perdure.EvaluationWarning)
+        for step in range(6):
+            evaluator.step(model)
+            if step == 0:  # the worker starts here, and screens from its second evaluation on
+                assert evaluator._engine.precision.disable()
+    assert len(caught) == count, [str(warning.message) for warning in caught]
 
 
 def test_outputs_that_overflow_are_uncertain_and_do_not_widen_the_bound() -> None:

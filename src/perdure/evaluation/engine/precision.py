@@ -47,6 +47,7 @@ class PrecisionControl:
         self._is_inline = isinstance(executor, Inline)
         self._half_precision: HalfPrecision | None = None
         self._screening: Screening | None = None
+        self.has_missed = False  # a wrong prediction, so that half precision was disabled
 
     @property
     def is_half(self) -> bool:
@@ -59,7 +60,9 @@ class PrecisionControl:
 
     def disable(self, reason: HalfPrecisionError | None = None) -> bool:
         """Use float32 only, from here on; return whether the user should know the reason."""
-        matters = self._name != "auto" or isinstance(reason, MissedPredictionError)
+        missed = isinstance(reason, MissedPredictionError)
+        self.has_missed |= missed
+        matters = self.is_half or missed
         self._name = "float32"
         self.close()
         return matters

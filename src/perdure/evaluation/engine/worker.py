@@ -203,8 +203,10 @@ class ProcessWorker:
         if status == Status.FAILED:
             self._evaluate_snapshot(slot, step)
         else:
-            if status == Status.HALF_PRECISION_OFF:
+            if status == Status.MISSED_PREDICTION:
                 self._engine.precision.disable()
+            elif status == Status.HALF_PRECISION_OFF and not self._engine.precision.disable():
+                messages.clear()  # this process evaluates too, and has said so
             dtype = reply[dtype_at : dtype_at + 3].decode()
             assert self._batches is not None
             values = self._batches.shape(np.frombuffer(reply, dtype, offset=dtype_at + 3))

@@ -35,7 +35,8 @@ class Status(IntEnum):
 
     OK = 0
     FAILED = 1
-    HALF_PRECISION_OFF = 2  # it succeeded, and half precision was disabled
+    HALF_PRECISION_OFF = 2  # it succeeded, and half precision was disabled, as it does not pay
+    MISSED_PREDICTION = 3  # likewise, as it missed a wrong prediction
 
 
 def shared_like(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -115,7 +116,9 @@ def _reply(engine: Engine, model: nn.Module, batches: EvalBatches, slot: int, st
         return HEADER.pack(slot, step, 0.0, Status.FAILED, 0)
     warnings = "\n".join(messages).encode()
     dtype = result.values.dtype.str.encode()  # |b1, <f4 or <f8: three letters
-    disabled = half_precision and not engine.precision.is_half
-    status = Status.HALF_PRECISION_OFF if disabled else Status.OK
+    status = Status.OK
+    if half_precision and not engine.precision.is_half:
+        missed = engine.precision.has_missed
+        status = Status.MISSED_PREDICTION if missed else Status.HALF_PRECISION_OFF
     header = HEADER.pack(slot, step, result.seconds, status, len(warnings))
     return header + warnings + dtype + result.values.tobytes()
