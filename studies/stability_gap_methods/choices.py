@@ -1,6 +1,6 @@
 """Dips at switches at each strength and learning rate of choices.sh, and how much recovers.
 
-Writes choices.json as well:
+Writes choices.json as well, in which choices without finished runs in the store stay as they are:
 python studies/stability_gap_methods/choices.py runs/stability_gap_methods_choices
 """
 
@@ -23,21 +23,26 @@ METRICS = ("acc", "gap.depth", "gap.recovered")
 
 def main() -> None:
     """Print a table per scenario with one row per choice, and write the value of every seed."""
-    choices: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    measured: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in (run for run in list_runs(Path(sys.argv[1])) if run.is_finished()):
         config, metrics = run.metadata().config, perdure.open_run(run.path).summary().metrics
         options = {**config["optimizer_options"], **config["options"]}
         varied = ", ".join(f"{name} {options[name]:g}" for name in VARIED if name in options)
+        choice = f"{config['scenario']} {config['strategy']}: {varied}"
+        if options.get("implementation", "perdure") != "perdure":
+            choice += f", {options['implementation']}"
         values = {id_: 100 * metrics[id_] for id_ in METRICS}
         for name, value in {**values, **measure_recovery(run.path / "points.csv")}.items():
-            choices[f"{config['scenario']} {config['strategy']}: {varied}"][name].append(value)
+            measured[choice][name].append(value)
+    output = Path(__file__).parent / "choices.json"
+    choices = {**json.loads(output.read_text()), **measured}
     means = {
         choice: {name: statistics.fmean(values) for name, values in row.items()}
         for choice, row in choices.items()
     }
     ordered = sorted(means, key=lambda choice: (choice.split(":")[0], -means[choice]["acc"]))
     text = json.dumps({choice: choices[choice] for choice in ordered}, indent=1)
-    (Path(__file__).parent / "choices.json").write_text(text + "\n")
+    output.write_text(text + "\n")
     names = list(means[ordered[0]])
     print(f"| choice | seeds | {' | '.join(names)} |\n|---|{'---:|' * (len(names) + 1)}")
     for choice in ordered:

@@ -20,6 +20,16 @@ lwf() {
     for s in 1 10 100; do echo "$base rotated-mnist-80 ewc --set lr=$lr --set strength=$s --seeds 1"; done
   done
   echo "$base rotated-mnist-80 ewc --set lr=.001 --set strength=1e3 --seeds 1"
+  # Importances from whole batches, as in the paper's code.
+  whole="--set implementation=avalanche-0.2.1"
+  for s in 10 100 1e3 1e4 1e5 1e6 1e7; do
+    for lr in .1 .01 .001; do
+      echo "$base rotated-mnist-80 ewc $whole --set lr=$lr --set strength=$s --seeds 1"
+    done
+  done
+  for s in 1e3 1e4 1e5 1e6 1e7; do
+    echo "$base split-mnist ewc --setting task $whole --set strength=$s --seeds 1"
+  done
   echo "$base rotated-mnist-80 si --set lr=.1 --set strength=.1 --seeds 1"
   for s in .1 1 10; do echo "$base rotated-mnist-80 si --set lr=.01 --set strength=$s --seeds 1"; done
   for s in .1 1 10 100 1000; do
