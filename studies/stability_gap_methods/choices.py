@@ -30,7 +30,7 @@ def main() -> None:
         varied = ", ".join(f"{name} {options[name]:g}" for name in VARIED if name in options)
         choice = f"{config['scenario']} {config['strategy']}: {varied}"
         if options.get("implementation", "perdure") != "perdure":
-            choice += f", {options['implementation']}"
+            choice += f", {options['implementation']}, {options.get('mode', '')}".rstrip(", ")
         values = {id_: 100 * metrics[id_] for id_ in METRICS}
         for name, value in {**values, **measure_recovery(run.path / "points.csv")}.items():
             measured[choice][name].append(value)

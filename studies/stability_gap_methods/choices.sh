@@ -27,9 +27,16 @@ lwf() {
       echo "$base rotated-mnist-80 ewc $whole --set lr=$lr --set strength=$s --seeds 1"
     done
   done
-  for s in 1e3 1e4 1e5 1e6 1e7; do
+  for s in 1e3 1e4 1e5; do
+    for lr in .1 .01 .001; do
+      echo "$base rotated-mnist-80 ewc $whole --set mode=online --set lr=$lr --set strength=$s --seeds 1"
+    done
+  done
+  for s in 1e3 1e4 1e6 1e7; do
     echo "$base split-mnist ewc --setting task $whole --set strength=$s --seeds 1"
   done
+  echo "$base split-mnist ewc --setting task $whole --set strength=1e5 --seeds 5"
+  echo "$base split-mnist ewc --setting task $whole --set mode=online --set strength=1e5 --seeds 5"
   echo "$base rotated-mnist-80 si --set lr=.1 --set strength=.1 --seeds 1"
   for s in .1 1 10; do echo "$base rotated-mnist-80 si --set lr=.01 --set strength=$s --seeds 1"; done
   for s in .1 1 10 100 1000; do
