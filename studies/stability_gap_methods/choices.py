@@ -18,6 +18,7 @@ import perdure
 from perdure.record import list_runs
 
 VARIED = ("lr", "strength", "alpha", "temperature")
+NAMED = ("implementation", "mode")  # where the implementation is not ours
 METRICS = ("acc", "gap.depth", "gap.recovered")
 
 
@@ -30,7 +31,7 @@ def main() -> None:
         varied = ", ".join(f"{name} {options[name]:g}" for name in VARIED if name in options)
         choice = f"{config['scenario']} {config['strategy']}: {varied}"
         if options.get("implementation", "perdure") != "perdure":
-            choice += f", {options['implementation']}, {options.get('mode', '')}".rstrip(", ")
+            choice = ", ".join([choice, *(options[name] for name in NAMED if name in options)])
         values = {id_: 100 * metrics[id_] for id_ in METRICS}
         for name, value in {**values, **measure_recovery(run.path / "points.csv")}.items():
             measured[choice][name].append(value)
