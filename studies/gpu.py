@@ -158,6 +158,9 @@ def main() -> None:
     report = compare(arguments)
     claims = [claim for claim in report.claims if claim.holds is not None]
     page = [f"# {report.result.name}", "", f"{report.result.paper}: {report.result.tables}", ""]
+    if report.rows:
+        shared = set.intersection(*(set(row.cell.items()) for row in report.rows))
+        page += [f"All rows: {', '.join(map(' '.join, sorted(shared)))}.", ""] if shared else []
     page += [comparison_table(report.rows, report.result.digits).markdown(), ""]
     page += [claims_table(claims).markdown(), ""] if claims else []
     page += [f"{report.agreement}.", "", "Not as published:", ""]

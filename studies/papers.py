@@ -260,7 +260,8 @@ def _list_claims(ours: list[Measured], causes: list[Cause]) -> list[str]:
             hold = f"{held} of {len(checked)} claims hold"
             lines.append(f"- {one.links()}: {hold} ({one.result.tables}).")
         for reason, claims in failed.items():
-            lines.append(f"  - These do not: {'; '.join(claims)}. {reason}")
+            these = "This does not" if len(claims) == 1 else "These do not"
+            lines.append(f"    - {these}: {'; '.join(claims)}. {reason}")  # 4 spaces, for the site
     return ["Claims:", "", *lines, ""] if lines else []
 
 
