@@ -43,7 +43,8 @@ Written by `python studies/papers.py` from the results under [studies](../studie
 A number lands if the mean over our seeds is within two SDs of the published one. The SD is the
 paper's, or ours over three seeds or more if it prints none; with fewer seeds, .03 counts as two
 SDs. Ranks are left out, and so are numbers that a figure only shows. *Claims* are sentences of the
-paper that are checked as a comparison of numbers.
+paper that are checked as a comparison of numbers. Variants, such as `faber-vgg9-epochs`, measure
+numbers of another result with other options; *all* does not count them.
 """
 
 
