@@ -208,16 +208,17 @@ def load_published_results() -> dict[str, PublishedResult]:
 def _select_rows(original: PublishedResult, variant: PublishedResult) -> list[PublishedRow]:
     """Return the rows of a result that a variant of it measures again, without ranks."""
     names: list[str | None] = [*_table(variant.study, "variant")] or [None]
+    factors = {
+        name: msgspec.convert(variant.study[key], list[str])
+        for name, key in OVERRIDES.items()
+        if key in variant.study
+    }
     return [
         msgspec.structs.replace(row, variant=name, rank=None)
         for row in original.published
-        if row.strategy in variant.strategies and row.setting in _settings(variant)
+        if all(getattr(row, name) in (None, *values) for name, values in factors.items())
         for name in names
     ]
-
-
-def _settings(result: PublishedResult) -> list[str]:
-    return msgspec.convert(result.study["settings"], list[str])
 
 
 def find_published_result(name: str) -> PublishedResult:
