@@ -120,3 +120,10 @@ def test_advice_names_what_the_command_has(words: str, expected: str) -> None:
     with running_command(Command(words.split(), app)):
         assert render_options(ADVICE) == expected
     assert render_options(ADVICE).endswith("--force")
+
+
+@pytest.mark.parametrize("command", ["score", "report"])
+def test_a_matrix_that_lacks_its_diagonal_is_refused(command: str, tmp_path: Path) -> None:
+    path = write(tmp_path, "upper.csv", "nan,2\nnan,nan\n")
+    page = ["-o", f"{tmp_path}/page.html"] if command == "report" else []
+    says(refused(command, path, *page), "upper.csv", "score on task 0 after task 0 is missing")

@@ -181,8 +181,9 @@ def looks_like_percent(scores: NDArray[np.float64], decisive: NDArray[np.float64
     measured = scores[~np.isnan(scores)]
     if not measured.size or measured.min() < 0 or measured.max() > 100:
         return False
-    tiny = (decisive > 0) & (decisive <= 1)
-    return bool(np.nanmax(decisive) > MIN_TOP_PERCENT and not tiny.any())
+    known = decisive[~np.isnan(decisive)]
+    tiny = (known > 0) & (known <= 1)
+    return bool(known.max(initial=0.0) > MIN_TOP_PERCENT and not tiny.any())
 
 
 def percent_note(scores: NDArray[np.float64], source: str) -> str:
