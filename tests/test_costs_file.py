@@ -59,7 +59,8 @@ def test_line_ends_of_windows_and_quoted_names() -> None:
 
 
 BROKEN = [
-    ("b,-1,2\n", "line 3: model_bytes is '-1', expected a number of at least 0, or nothing"),
+    ("b,-1,2\n", "line 3: model_bytes is '-1', expected a number from 0 to 1e+100, or nothing"),
+    ("b,1e308,2\n", "line 3: model_bytes is '1e308', expected a number from 0 to 1e+100"),
     ("b,nan,2\n", "line 3: model_bytes is 'nan', expected a number"),
     ("b,inf,2\n", "line 3: model_bytes is 'inf', expected a number"),
     ("b,much,2\n", "line 3: model_bytes is 'much', expected a number"),

@@ -28,6 +28,7 @@ __all__ = [
     "read_gradients",
 ]
 
+MAX_COST = 1e100  # sums and products of larger numbers could overflow
 COST_COLUMNS = (
     "seconds_train",
     "seconds_eval",
@@ -109,7 +110,7 @@ def read_costs(text: str, source: str, *, ours: bool = False) -> tuple[Costs, st
     """
     spec = {"task": ColumnSpec("the name of a task", _parse_names, required=True)}
     spec |= {
-        name: ColumnSpec("a number of at least 0, or nothing", _parse_costs)
+        name: ColumnSpec(f"a number from 0 to {MAX_COST:g}, or nothing", _parse_costs)
         for name in COST_COLUMNS
     }
     table = read_table(text, source, spec, ours=ours)
@@ -132,7 +133,7 @@ def _parse_names(values: Sequence[str]) -> NDArray[np.object_]:
 def _parse_costs(values: Sequence[str]) -> NDArray[np.float64]:
     costs = as_text([value.strip() or "nan" for value in values]).astype(np.float64)
     given = np.array([bool(value.strip()) for value in values])
-    if not (np.isfinite(costs[given]) & (costs[given] >= 0)).all():
+    if not ((costs[given] >= 0) & (costs[given] <= MAX_COST)).all():
         raise ValueError
     return costs
 
