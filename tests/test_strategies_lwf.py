@@ -232,6 +232,7 @@ def test_going_on_in_the_second_task(more: Any, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"alpha": -1.0}, "alpha is -1, expected 0 or more"),
+        ({"alpha": 10**400}, "alpha is 10000000000000000000…, expected 0 or more"),
         ({"alpha": float("nan")}, "alpha is nan"),
         ({"alpha": float("inf")}, "alpha is inf"),
         ({"temperature": 0.0}, "temperature is 0, expected more than 0"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from math import inf, isfinite
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._extras import import_user_attribute
@@ -188,8 +189,11 @@ def check_ranges(strategy: str, options: Mapping[str, object]) -> None:
         if not isinstance(value, int | float):  # not given, or none
             continue
         low_enough = allowed.least < value or (value == allowed.least and not allowed.is_open)
-        if not (low_enough and value <= allowed.most and isfinite(value)):
-            raise InputError(f"{name} is {value:g}, expected {allowed}")
+        fits = abs(value) <= sys.float_info.max  # a float, which NaN and infinity do not
+        if not (low_enough and value <= allowed.most and fits):
+            is_too_long = isinstance(value, int) and not fits
+            shown = f"{str(value)[:20]}…" if is_too_long else f"{value:g}"
+            raise InputError(f"{name} is {shown}, expected {allowed}")
 
 
 def follows_avalanche(implementation: str) -> bool:
