@@ -254,7 +254,7 @@ def test_files_behind_options_are_named_too(tmp_path: Path) -> None:
         says(refused("score", matrix, "--classes", path), "classes.txt")
     for content, words in (
         (COSTS.replace("b,100", "b,lots"), ("line 3", "flops_train", "'lots'", "expected")),
-        (COSTS.replace("b,100", "b,-1"), ("line 3", "'-1'", "at least 0")),
+        (COSTS.replace("b,100", "b,-1"), ("line 3", "'-1'", "from 0 to")),
         (COSTS.replace("b,", "a,"), ("line 3", "'a'", "twice")),
         (COSTS.replace("task", "name"), ("line 1", "'task'")),
         ("", ("line 1",)),
