@@ -232,9 +232,9 @@ def test_going_on_in_the_second_task(more: Any, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"alpha": -1.0}, "alpha is -1, expected 0 or more"),
-        ({"alpha": 10**400}, "alpha is 10000000000000000000…, expected 0 or more"),
+        ({"alpha": 10**400}, "alpha is 10+, expected 0 or more and a finite number"),
         ({"alpha": float("nan")}, "alpha is nan"),
-        ({"alpha": float("inf")}, "alpha is inf"),
+        ({"alpha": float("inf")}, "alpha is inf, expected 0 or more and a finite number"),
         ({"temperature": 0.0}, "temperature is 0, expected more than 0"),
         ({"temperature": -2.0}, "temperature is -2"),
         ({"temperature": float("nan")}, "temperature is nan"),

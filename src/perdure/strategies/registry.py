@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._extras import import_user_attribute
@@ -28,15 +27,18 @@ __all__ = [
 ]
 
 
+LARGEST = sys.float_info.max  # of a float; an int may be larger
+
+
 class Range(NamedTuple):
     """The numbers that a hyperparameter may be."""
 
     least: float
-    most: float = inf
+    most: float = LARGEST
     is_open: bool = False  # whether it has to be more than `least`
 
     def __str__(self) -> str:
-        if self.most < inf:
+        if self.most < LARGEST:
             return f"{self.least:g} to {self.most:g}"
         return f"more than {self.least:g}" if self.is_open else f"{self.least:g} or more"
 
@@ -189,11 +191,10 @@ def check_ranges(strategy: str, options: Mapping[str, object]) -> None:
         if not isinstance(value, int | float):  # not given, or none
             continue
         low_enough = allowed.least < value or (value == allowed.least and not allowed.is_open)
-        fits = abs(value) <= sys.float_info.max  # a float, which NaN and infinity do not
-        if not (low_enough and value <= allowed.most and fits):
-            is_too_long = isinstance(value, int) and not fits
-            shown = f"{str(value)[:20]}…" if is_too_long else f"{value:g}"
-            raise InputError(f"{name} is {shown}, expected {allowed}")
+        if not (low_enough and value <= allowed.most):  # as it is for NaN
+            shown = f"{value:g}" if isinstance(value, float) else f"{value!r:.40}"
+            finite = " and a finite number" if value > LARGEST else ""
+            raise InputError(f"{name} is {shown}, expected {allowed}{finite}")
 
 
 def follows_avalanche(implementation: str) -> bool:
